@@ -1,0 +1,1 @@
+"""gymnasium environments over real compiles."""

@@ -1,0 +1,1 @@
+"""Honest measures of a policy: totals, intervals, per program, worst modules, linked size."""

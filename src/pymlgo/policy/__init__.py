@@ -1,0 +1,1 @@
+"""Policies: a small typed graph, its numpy interpreter (the oracle), and the policy directory."""

@@ -1,0 +1,1 @@
+"""The optimization problems that LLVM asks about: features, advice, contexts, flags. Data only."""

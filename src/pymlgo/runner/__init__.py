@@ -1,0 +1,1 @@
+"""MLModelRunner and its four implementations, with the contract of LLVM's document."""

@@ -1,0 +1,1 @@
+"""For users' own tests: a fake compiler, hypothesis strategies, contract checks."""

@@ -1,0 +1,1 @@
+"""Training algorithms, each one readable file, and per-module search."""

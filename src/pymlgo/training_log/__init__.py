@@ -1,0 +1,1 @@
+"""The training log: LLVM's format for features, decisions and outcomes; writer and zero-copy reader."""

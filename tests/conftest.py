@@ -1,0 +1,60 @@
+"""Fixtures of every test: real LLVMs, and the rule for machines that lack one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def require_tool(name: str) -> Path:
+    """The path of a tool; without it the test skips on a developer's machine and fails in CI."""
+    found = shutil.which(name)
+    if found:
+        return Path(found)
+    message = f"{name} is not installed; `make set-up-tests` installs it"
+    if os.environ.get("CI"):
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+@pytest.fixture(scope="session")
+def clang22() -> Path:
+    return require_tool("clang-22")
+
+
+@pytest.fixture(scope="session")
+def clang19() -> Path:
+    return require_tool("clang-19")
+
+
+@pytest.fixture(scope="session")
+def clang14() -> Path:
+    return require_tool("clang-14")
+
+
+@pytest.fixture(scope="session", params=["clang-22", "clang-19"])
+def clang(request: pytest.FixtureRequest) -> Path:
+    """Each clang that has the interactive channel."""
+    return require_tool(str(request.param))
+
+
+@pytest.fixture
+def run_mlgo(capfd: pytest.CaptureFixture[str]):
+    """Run `mlgo ARGS…` in this process: (exit code, stdout, stderr)."""
+    from pymlgo.cli.main import main
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        capfd.readouterr()
+        try:
+            code = main([str(each) for each in arguments])
+        except SystemExit as stop:  # argparse
+            code = int(stop.code or 0)
+        captured = capfd.readouterr()
+        return code, captured.out, captured.err
+
+    return run
