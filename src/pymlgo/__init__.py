@@ -1,6 +1,6 @@
 """ML-guided optimization (MLGO) for the LLVM you already have.
 
-The rooms of the package are listed in ARCHITECTURE.md; the names here are what most programs need. They are loaded on first
+The rooms of the package are listed in ARCHITECTURE.md; the names here are what most programs need. They load on first
 use, so that the compiler wrapper, which needs none of them, starts fast.
 """
 

@@ -34,7 +34,7 @@ def test_json_is_spelled_as_llvm_spells_it() -> None:
 
 
 @pytest.mark.spec("tensor-spec.types")
-@pytest.mark.parametrize(("name", "size"), zip(ELEMENT_TYPES, (4, 8, 1, 1, 2, 2, 4, 4, 8, 8), strict=True))
+@pytest.mark.parametrize(("name", "size"), list(zip(ELEMENT_TYPES, (4, 8, 1, 1, 2, 2, 4, 4, 8, 8), strict=True)))
 def test_each_element_type_has_the_size_of_its_c_type(name: str, size: int) -> None:
     assert TensorSpec("x", name, (3, 4)).byte_size == 12 * size
 

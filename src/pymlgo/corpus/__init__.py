@@ -1,1 +1,1 @@
-"""Corpora: bitcode modules with the command lines that recompile them. Files only; no compiler is asked for decisions."""
+"""Corpora: bitcode modules with the command lines that recompile them. Files only: nothing is asked of a compiler."""
