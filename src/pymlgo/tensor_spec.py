@@ -97,7 +97,8 @@ class TensorSpec:
         """
         try:
             given = np.asarray(value)
-            converted = given.astype(self.dtype, copy=False)
+            with np.errstate(invalid="ignore", over="ignore"):  # what does not fit is found below
+                converted = given.astype(self.dtype, copy=False)
         except (TypeError, ValueError, OverflowError) as error:
             raise SpecError(f"tensor {self.name!r} of {self.type} cannot hold {value!r}: {error}") from error
         if converted.size != self.element_count:
