@@ -43,6 +43,15 @@ def clang(request: pytest.FixtureRequest) -> Path:
     return require_tool(str(request.param))
 
 
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    """The folder of large corpora (`train`, `extra`, `dev`) that PYMLGO_CORPORA names; most machines have none."""
+    named = os.environ.get("PYMLGO_CORPORA")
+    if not named:
+        pytest.skip("PYMLGO_CORPORA names no folder of large corpora")
+    return Path(named)
+
+
 @pytest.fixture
 def run_mlgo(capfd: pytest.CaptureFixture[str]):
     """Run `mlgo ARGS…` in this process: (exit code, stdout, stderr)."""
