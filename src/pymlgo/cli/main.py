@@ -6,7 +6,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import ModuleType
 
 from pymlgo.errors import MLGOError
@@ -24,6 +24,7 @@ VERBS = {
     "runs": "list, show and compare training runs",
     "deploy": "put a policy into a stock clang",
     "clang": "compile with a policy, as a drop-in for clang",
+    "completion": "print the shell's completion script",
 }
 """Each verb is the module `pymlgo.cli.<verb>` with `configure(parser)` and `run(arguments) -> int`."""
 
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0 fine, 1 work failed, 2 usage, 3 the toolchain lacks something, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     verb = next((word for word in arguments if not word.startswith("-")), None)
-    parser = build_parser(only=verb)
+    parser = build_parser({verb} & VERBS.keys())
     try:
         parsed = parser.parse_args(arguments)
         if parsed.verb is None:
@@ -53,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def build_parser(*, only: str | None = None) -> argparse.ArgumentParser:
-    """The command line; `only` configures that verb alone, which keeps the compiler wrapper cheap."""
+def build_parser(configured: Collection[str]) -> argparse.ArgumentParser:
+    """The command line, with the arguments of the `configured` verbs only: loading one verb keeps the start cheap."""
     from pymlgo import __version__
 
     parser = argparse.ArgumentParser(prog="mlgo", description="ML-guided optimization for the LLVM you already have.")
@@ -62,7 +63,7 @@ def build_parser(*, only: str | None = None) -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     for name, summary in VERBS.items():
         described = verbs.add_parser(name, help=summary, description=summary)
-        if only in (None, name):
+        if name in configured:
             verb_module(name).configure(described)
     return parser
 
