@@ -1,0 +1,106 @@
+"""The flags of each LLVM version, in this one place.
+
+Each function returns what a clang command line takes. The options behind `-mllvm` are LLVM's own, so `opt`, `llc` and
+`lld` take them too, without the `-mllvm` (lld keeps it): see `llvm_options`.
+
+Source: measured on clang 22.1.8 and 19.1.7. Departure from LLVM's document: it calls the eviction switch
+`-regalloc-evict-advisor`; no version has an option of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pymlgo.errors import ToolchainError
+from pymlgo.toolchain.llvm import LLVM, OLDEST_WITH_CHANNEL
+
+OLDEST_WITH_IR2VEC_FEATURES = 22
+"""First release that was measured to have `-ml-inliner-ir2vec-vocab-file`; 19 lacks it."""
+
+OLDEST_WITH_OPTIONS_OF_PASS_PLUGINS = 22
+"""First release where `-fpass-plugin` alone makes the plugin's own options known: 19 needs `-fplugin` too."""
+
+
+def inliner_channel_flags(llvm: LLVM, base: Path, *, include_default: bool) -> tuple[str, ...]:
+    """`clang` asks `<base>.in`/`<base>.out` at each inlining decision.
+
+    Args:
+        llvm: the LLVM that will compile.
+        base: path of the channel without `.in` and `.out`.
+        include_default: append the feature `inlining_default`, what LLVM's own heuristic would do.
+
+    Raises:
+        ToolchainError: this LLVM is too old for the channel.
+    """
+    _require_channel(llvm)
+    options = ["-enable-ml-inliner=release", f"-inliner-interactive-channel-base={base}"]
+    if include_default:
+        options.append("-inliner-interactive-include-default")
+    return mllvm(options)
+
+
+def eviction_channel_flags(llvm: LLVM, base: Path) -> tuple[str, ...]:
+    """`clang` asks at each register eviction of the greedy allocator.
+
+    Raises:
+        ToolchainError: this LLVM is too old for the channel.
+    """
+    _require_channel(llvm)
+    return mllvm(("-regalloc-enable-advisor=release", f"-regalloc-evict-interactive-channel-base={base}"))
+
+
+def priority_channel_flags(llvm: LLVM, base: Path) -> tuple[str, ...]:
+    """`clang` asks for the priority of each live range that the greedy allocator queues.
+
+    Raises:
+        ToolchainError: this LLVM is too old for the channel.
+    """
+    _require_channel(llvm)
+    return mllvm(("-regalloc-enable-priority-advisor=release", f"-regalloc-priority-interactive-channel-base={base}"))
+
+
+def ir2vec_feature_flags(llvm: LLVM, vocabulary: Path) -> tuple[str, ...]:
+    """The inliner's observations also carry `callee_embedding` and `caller_embedding`.
+
+    Both options are needed: the first only switches the features on, the second names the file that is read.
+
+    Raises:
+        ToolchainError: this LLVM's inliner has no such features.
+    """
+    if llvm.major < OLDEST_WITH_IR2VEC_FEATURES:
+        raise ToolchainError(
+            f"the inliner of LLVM {llvm.version_text} has no IR2Vec features",
+            hint=f"use LLVM {OLDEST_WITH_IR2VEC_FEATURES}",
+        )
+    return mllvm((f"-ml-inliner-ir2vec-vocab-file={vocabulary}", f"-ir2vec-vocab-path={vocabulary}"))
+
+
+def embed_bitcode_flags(llvm: LLVM) -> tuple[str, ...]:
+    """The object carries its bitcode and command line in the sections `.llvmbc` and `.llvmcmd`."""
+    return ("-Xclang", "-fembed-bitcode=all")
+
+
+def plugin_flags(llvm: LLVM, plugin: Path) -> tuple[str, ...]:
+    """`clang` loads a pass plugin early enough for `-mllvm` options that the plugin defines."""
+    passes = f"-fpass-plugin={plugin}"
+    return (passes,) if llvm.major >= OLDEST_WITH_OPTIONS_OF_PASS_PLUGINS else (f"-fplugin={plugin}", passes)
+
+
+def mllvm(options: Iterable[str]) -> tuple[str, ...]:
+    """`options` of LLVM as clang takes them: each behind its own `-mllvm`."""
+    return tuple(word for option in options for word in ("-mllvm", option))
+
+
+def llvm_options(flags: Iterable[str]) -> tuple[str, ...]:
+    """The LLVM options among clang `flags`, as `opt` and `llc` take them: without `-mllvm`."""
+    words = iter(flags)
+    return tuple(next(words) for word in words if word == "-mllvm")
+
+
+def _require_channel(llvm: LLVM) -> None:
+    if llvm.major < OLDEST_WITH_CHANNEL:
+        raise ToolchainError(
+            f"{llvm.clang} is LLVM {llvm.version_text}: it has no interactive channel",
+            hint=f"use LLVM {OLDEST_WITH_CHANNEL} or newer; `mlgo doctor` lists what is installed",
+        )
