@@ -107,6 +107,14 @@ def integer(attributes: Attributes, key: str) -> int:
     return value
 
 
+def real(attributes: Attributes, key: str) -> float:
+    """The attribute that is known to be a float."""
+    value = attributes[key]
+    if type(value) is not float:
+        raise PolicyError(f"attribute {key!r} must be a float, found {value!r}")
+    return value
+
+
 # --- moving elements ----------------------------------------------------------------------------------------
 
 
@@ -322,7 +330,7 @@ def infer_tree_ensemble(operands: Operands, attributes: Attributes) -> ValueType
     after = np.arange(count)
     if np.any((left >= 0) & (left <= after)) or np.any((right >= 0) & (right <= after)):
         raise PolicyError("a child stands at or before its parent", hint="trees are stored parents first")
-    if not (np.isfinite(threshold).all() and np.isfinite(leaf).all() and np.isfinite(attributes["base"])):
+    if not (np.isfinite(threshold).all() and np.isfinite(leaf).all() and np.isfinite(real(attributes, "base"))):
         raise PolicyError("a threshold, leaf or the base is not finite")
     return ValueType(FLOAT, (*value.shape[:-1], 1))
 
