@@ -1,0 +1,128 @@
+"""ELF objects, 32 and 64 bits, both byte orders.
+
+Source: System V ABI, chapter 4 "Object Files"; `llvm-size`'s sums as in ELFObjectFile::isBerkeleyText (LLVM 22).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from pymlgo.corpus.object_file import FunctionSymbol, ObjectError, ObjectFile, Section, Source, name_at
+
+MAGIC = b"\x7fELF"
+
+SHT_SYMTAB, SHT_NOBITS = 2, 8
+SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_COMPRESSED = 1, 2, 4, 0x800
+SHN_XINDEX, SHN_LORESERVE = 0xFFFF, 0xFF00
+SHT_SYMTAB_SHNDX = 18
+STT_FUNC, STT_GNU_IFUNC = 2, 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Class:
+    """The layouts of one class (32 or 64 bits) in one byte order."""
+
+    header: struct.Struct
+    section: struct.Struct
+    symbol: struct.Struct
+    wide: bool
+
+
+_CLASSES = {
+    (bits, order): _Class(
+        # From e_type on: type, machine, version, entry, phoff, shoff, flags, ehsize, phentsize, phnum, shentsize, …
+        header=struct.Struct(order + ("HHIQQQIHHHHHH" if bits == 2 else "HHIIIIIHHHHHH")),
+        section=struct.Struct(order + ("IIQQQQIIQQ" if bits == 2 else "IIIIIIIIII")),
+        symbol=struct.Struct(order + ("IBBHQQ" if bits == 2 else "IIIBBH")),
+        wide=bits == 2,
+    )
+    for bits in (1, 2)
+    for order in "<>"
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """One entry of the section table."""
+
+    name: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    entry_size: int
+
+
+def read_elf(source: Source, *, with_functions: bool = False) -> ObjectFile:
+    """The sections of an ELF file; its function symbols only if asked, as they cost the most.
+
+    Raises:
+        ObjectError: it is damaged.
+    """
+    layout, headers, names = _section_table(source)
+    sections = tuple(_section(each, names) for each in headers)
+    functions = _functions(source, layout, headers) if with_functions else ()
+    return ObjectFile("ELF", source, sections, functions)
+
+
+def _section_table(source: Source) -> tuple[_Class, list[_Header], bytes]:
+    ident = source.read(0, 16)
+    try:
+        layout = _CLASSES[ident[4], "<" if ident[5] == 1 else ">" if ident[5] == 2 else ""]
+    except KeyError:
+        raise ObjectError(f"damaged ELF: class {ident[4]}, byte order {ident[5]}") from None
+    header = layout.header.unpack(source.read(16, layout.header.size))
+    table, entry_size, count, names_index = header[5], header[10], header[11], header[12]
+    if not table:
+        return layout, [], b""
+    if entry_size != layout.section.size:
+        raise ObjectError(f"damaged ELF: section headers of {entry_size} bytes")
+    first = _Header(*layout.section.unpack(source.read(table, entry_size)))
+    # More sections than the header's 16 bits hold are counted in the first entry, which is otherwise empty.
+    count = count or first.size
+    names_index = first.link if names_index == SHN_XINDEX else names_index
+    raw = source.read(table, count * entry_size)
+    headers = [_Header(*each) for each in layout.section.iter_unpack(raw)]
+    if not headers:
+        return layout, [], b""
+    if names_index >= len(headers):
+        raise ObjectError(f"damaged ELF: section names in section {names_index} of {len(headers)}")
+    names = headers[names_index]
+    return layout, headers, source.read(names.offset, names.size) if names_index else b""
+
+
+def _section(header: _Header, names: bytes) -> Section:
+    allocated, executable = bool(header.flags & SHF_ALLOC), bool(header.flags & SHF_EXECINSTR)
+    return Section(
+        name=name_at(names, header.name),
+        offset=header.offset,
+        size=header.size,
+        is_code=executable,
+        is_berkeley_text=allocated and (executable or not header.flags & SHF_WRITE),
+        holds_data=header.type not in (0, SHT_NOBITS),
+    )
+
+
+def _functions(source: Source, layout: _Class, headers: list[_Header]) -> tuple[FunctionSymbol, ...]:
+    table = next((each for each in headers if each.type == SHT_SYMTAB), None)
+    if table is None:
+        return ()
+    if table.link >= len(headers) or table.size % layout.symbol.size:
+        raise ObjectError("damaged ELF: symbol table")
+    names = source.read(headers[table.link].offset, headers[table.link].size)
+    functions = []
+    for fields in layout.symbol.iter_unpack(source.read(table.offset, table.size)):
+        if layout.wide:
+            name, info, _other, section, value, size = fields
+        else:
+            name, value, size, info, _other, section = fields
+        # Section 0 means "defined elsewhere"; the reserved numbers are absolute and common symbols.
+        is_defined = section != 0 and (section < SHN_LORESERVE or section == SHN_XINDEX)
+        if info & 0xF in (STT_FUNC, STT_GNU_IFUNC) and is_defined:
+            functions.append(FunctionSymbol(name_at(names, name), section, value, size))
+    return tuple(functions)
