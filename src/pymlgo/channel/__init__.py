@@ -1,1 +1,11 @@
-"""Owns a compiler over LLVM's interactive pipes, and hosts the answers to its questions."""
+"""The host's end of LLVM's interactive channel: own a compiler, read its observations, answer with advice."""
+
+from __future__ import annotations
+
+from pymlgo.channel.compiler import Limits
+from pymlgo.channel.conversation import Advise, Listener
+from pymlgo.channel.host import AdviseFor, host
+from pymlgo.channel.observation import Observation
+from pymlgo.channel.owned import Channel, HostResult, open_channel
+
+__all__ = ["Advise", "AdviseFor", "Channel", "HostResult", "Limits", "Listener", "Observation", "host", "open_channel"]

@@ -1,1 +1,7 @@
-"""The optimization problems that LLVM asks about: features, advice, contexts, flags. Data only."""
+"""What LLVM asks about: inlining, register eviction and register priority, as data."""
+
+from __future__ import annotations
+
+from pymlgo.problem.problems import EVICTION, INLINING, PRIORITY, PROBLEMS, Problem, problem_named
+
+__all__ = ["EVICTION", "INLINING", "PRIORITY", "PROBLEMS", "Problem", "problem_named"]
