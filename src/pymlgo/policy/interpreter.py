@@ -24,6 +24,9 @@ Kernel: TypeAlias = Callable[..., AnyArray]
 _CHUNK_ELEMENTS = 1 << 15
 """Rows of a dense layer are taken in pieces whose accumulators (128 KiB) stay in the cache."""
 
+_FEW_ROWS = 4
+"""Up to here a dense layer is fastest as one running sum over all its products."""
+
 
 class Interpreter:
     """A graph made ready to run many times; only what the outputs need is computed.
@@ -179,6 +182,19 @@ def fully_connected(x: Float32Array, weights: Float32Array, bias: Float32Array, 
     """Dense layer of x f32[…, I], weights f32[I, O], bias f32[O]: the bias first, then i = 0…I-1 in order."""
     rows = x.reshape(-1, x.shape[-1])
     made = np.empty((len(rows), weights.shape[1]), np.float32)
+    if len(rows) <= _FEW_ROWS:
+        terms = np.empty((len(weights) + 1, weights.shape[1]), np.float32)
+        for row, sums in zip(rows, made, strict=True):
+            terms[0] = bias
+            np.multiply(row[:, np.newaxis], weights, out=terms[1:])
+            sums[:] = np.add.accumulate(terms, axis=0)[-1]  # in order; a plain sum may add pairwise
+    else:
+        _accumulate_rows(rows, weights, bias, made)
+    made = made.reshape(*x.shape[:-1], weights.shape[1])
+    return _relu(made) if relu else made
+
+
+def _accumulate_rows(rows: Float32Array, weights: Float32Array, bias: Float32Array, made: Float32Array) -> None:
     step = max(1, _CHUNK_ELEMENTS // weights.shape[1])
     for first in range(0, len(rows), step):
         piece, columns = made[first : first + step], np.ascontiguousarray(rows[first : first + step].T)
@@ -187,8 +203,6 @@ def fully_connected(x: Float32Array, weights: Float32Array, bias: Float32Array, 
         for column, weight in zip(columns, weights, strict=True):
             np.multiply(column[:, np.newaxis], weight, out=product)
             np.add(piece, product, out=piece)
-    made = made.reshape(*x.shape[:-1], weights.shape[1])
-    return _relu(made) if relu else made
 
 
 def gather(table: AnyArray, indices: AnyArray, axis: int) -> AnyArray:
