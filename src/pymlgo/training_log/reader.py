@@ -187,7 +187,7 @@ class _Scan:
         return self._forms[key]
 
     def _outcome_line(self, offset: int, number: int) -> bytes:
-        if offset >= len(self._data):
+        if self._data.find(b"\n", offset) < 0:
             raise self._error(f"the log ends within observation {number} of context {self._name!r}")
         line = self._line(offset)
         try:
