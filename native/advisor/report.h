@@ -1,0 +1,31 @@
+// What the plugin tells: lines of JSON in the report file, and warnings on stderr.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/JSON.h"
+
+#include <cstdint>
+
+namespace mlgo {
+
+/// True when the user named a report file.
+bool reportIsWanted();
+
+/// Appends one line at once, so that nothing is lost when a linker leaves without running destructors, and so
+/// that lines of several processes and threads do not mix.
+void reportLine(llvm::json::Object Line);
+
+/// One warning on stderr, `warning: mlgo: …`, once per process and text. No diagnostic of LLVM's: -Werror
+/// must not stop a build.
+void warnOnce(llvm::StringRef Text);
+
+/// LLVM's default decides in this module from here on: warns, and reports the event "fallback".
+void reportFallback(llvm::StringRef Problem, llvm::StringRef Module, llvm::StringRef Reason);
+
+/// Monotonic nanoseconds.
+uint64_t nanoseconds();
+
+/// Text that JSON can carry: bytes that are no UTF-8 are replaced.
+std::string printable(llvm::StringRef Text);
+
+} // namespace mlgo
