@@ -185,16 +185,17 @@ class GraphBuilder:
         self._outputs.append(Output(name=name, value=value.name))
 
     def build(self) -> Graph:
-        """The finished graph.
+        """The finished graph, without constants that nothing reads.
 
         Raises:
             PolicyError: as `Graph`.
         """
+        read = {name for node in self._nodes for name in node.inputs} | {output.value for output in self._outputs}
         return Graph(
             inputs=tuple(self._inputs),
             nodes=tuple(self._nodes),
             outputs=tuple(self._outputs),
-            constants=self._constants,
+            constants={name: each for name, each in self._constants.items() if name in read},
         )
 
     def _made(self, name: str, made: ValueType) -> Value:

@@ -20,8 +20,8 @@ BOOL = "bool"
 
 VALUE_TYPES: Mapping[str, np.dtype[Any]] = MappingProxyType({**ELEMENT_TYPES, BOOL: np.dtype(np.bool_)})
 
-LARGEST_VALUE_ELEMENTS = 1 << 24
-LARGEST_GRAPH_ELEMENTS = 1 << 26
+LARGEST_VALUE_ELEMENTS = 1 << 22
+LARGEST_GRAPH_ELEMENTS = 1 << 24
 LARGEST_NODE_COUNT = 20_000
 LARGEST_RANK = 8
 """Limits that no model of a compiler comes near, so that a hostile file cannot make us allocate or work without end."""
