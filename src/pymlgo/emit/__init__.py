@@ -1,1 +1,19 @@
 """Compiles a policy's graph to dependency-free C++: LLVM's release class, the EmitC class, a plain C ABI."""
+
+from __future__ import annotations
+
+from pymlgo.emit.artefact import abi_header_text, artefact_of, selector_of, source_text
+from pymlgo.emit.compiled import CompiledPolicy, compile_policies, compile_policy, emit_cpp
+from pymlgo.emit.cxx import find_compiler
+
+__all__ = [
+    "CompiledPolicy",
+    "abi_header_text",
+    "artefact_of",
+    "compile_policies",
+    "compile_policy",
+    "emit_cpp",
+    "find_compiler",
+    "selector_of",
+    "source_text",
+]
