@@ -5,36 +5,44 @@ Loading reads data only: nothing in a directory is ever executed.
 
 from __future__ import annotations
 
-import os
+import hashlib
 from pathlib import Path
 
 from pymlgo import atomic_file
 from pymlgo.errors import PolicyError
 from pymlgo.policy import stored
+from pymlgo.policy.limited_file import read_limited
 from pymlgo.policy.policy import Policy
+from pymlgo.policy.tflite.development_mode import (
+    MODEL_FILE,
+    OUTPUT_SPEC_FILE,
+    read_development_files,
+    write_development_files,
+)
 
 __all__ = ["POLICY_FILE", "Policy", "load_policy", "save_policy"]
 
 POLICY_FILE = "policy.json"
-LARGEST_FILE_BYTES = 1 << 29
 
 
 def save_policy(policy: Policy, directory: Path) -> None:
     """Write the policy to `directory`, which is made; a policy that is there is replaced.
 
     `policy.json` is written last and names the weights by their content: a reader sees the old policy or the new one.
+    Where the graph lowers to TFLite builtins, `model.tflite` and `output_spec.json` are written too; where it does not,
+    `policy.json` says why.
 
     Raises:
         PolicyError: the provenance is no JSON, or the directory cannot be written.
     """
     members, weights = stored.to_stored(policy)
-    described = members["weights"]
-    if not isinstance(described, dict):
-        raise TypeError("to_stored describes the weights")
-    name = f"weights-{described['sha256'][:12]}.bin"
-    members["weights"] = {"file": name, **described}
-    text = stored.to_text(members)
+    sha256 = hashlib.sha256(weights).hexdigest()
+    name = f"weights-{sha256[:12]}.bin"
     try:
+        directory.mkdir(parents=True, exist_ok=True)
+        members["tflite"] = _write_tflite(policy, directory)
+        members["weights"] = {"file": name, "bytes": len(weights), "sha256": sha256}
+        text = stored.to_text(members)
         atomic_file.write_bytes(directory / name, weights)
         atomic_file.write_text(directory / POLICY_FILE, text)
         for old in directory.glob("weights-????????????.bin"):
@@ -45,33 +53,32 @@ def save_policy(policy: Policy, directory: Path) -> None:
 
 
 def load_policy(directory: Path) -> Policy:
-    """The policy in `directory`.
+    """The policy in `directory`: ours, or `model.tflite` with `output_spec.json` as TensorFlow's converter leaves them.
 
     Raises:
         PolicyError: there is none, it is damaged, or it is not a policy of this version.
     """
     file = directory / POLICY_FILE
-    members = stored.from_text(read_limited(file), str(file))
-    weights = read_limited(directory / stored.weights_name(members, str(file)))
-    return stored.from_stored(members, weights, str(file))
+    if file.exists():
+        members = stored.from_text(read_limited(file), str(file))
+        weights = read_limited(directory / stored.weights_name(members, str(file)))
+        return stored.from_stored(members, weights, str(file))
+    if (directory / MODEL_FILE).exists():
+        return read_development_files(directory)
+    if (directory / "saved_model.pb").exists():
+        raise PolicyError(
+            f"{directory}: a TensorFlow SavedModel, not a policy directory",
+            hint=f"convert it with `mlgo policy import {directory} OUT`",
+        )
+    raise PolicyError(
+        f"{directory}: no policy directory", hint=f"one holds {POLICY_FILE}, or {MODEL_FILE} and {OUTPUT_SPEC_FILE}"
+    )
 
 
-def read_limited(file: Path, limit: int = LARGEST_FILE_BYTES) -> bytes:
-    """The bytes of a regular file.
-
-    Raises:
-        PolicyError: it is missing, unreadable, no regular file, or larger than `limit`.
-    """
+def _write_tflite(policy: Policy, directory: Path) -> dict[str, object]:
     try:
-        # A FIFO in the file's place must not stop us; reading a regular file never blocks.
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as stream:
-            size = os.fstat(descriptor).st_size
-            if not file.is_file():
-                raise PolicyError(f"{file}: no regular file")
-            if size > limit:
-                raise PolicyError(f"{file}: {size} bytes are more than a policy may have ({limit})")
-            return stream.read(limit)
-    except OSError as error:
-        hint = f"a policy directory holds {POLICY_FILE}" if isinstance(error, FileNotFoundError) else None
-        raise PolicyError(f"{file}: {error.strerror}", hint=hint) from error
+        return {"file": MODEL_FILE, "sha256": write_development_files(policy.graph, directory)}
+    except PolicyError as error:
+        for name in (MODEL_FILE, OUTPUT_SPEC_FILE):  # of a policy that was here before
+            (directory / name).unlink(missing_ok=True)
+        return {"reason": str(error)}

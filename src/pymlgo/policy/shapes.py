@@ -30,6 +30,9 @@ MASK = "mask"
 LOWEST = np.float32(np.finfo(np.float32).min)
 """What stands for a register that may not be evicted, as in upstream's network."""
 
+LARGEST_PRIORITY = float(np.nextafter(np.float32(2**32), np.float32(0)))
+"""LLVM turns the priority into an unsigned of 32 bits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Layer:
@@ -147,8 +150,8 @@ def eviction_policy(
     """Evict the register with the largest score among those that `mask` allows; the first of equals, 0 if none.
 
     Args:
-        features: the inputs, in the order of the model's columns: one value a register, or one for all (`progress`).
-            Their length is the number of registers; `mask` must be among them or is added, and is no column.
+        features: the inputs, in the order of the model's columns: a value for each register, or one for all
+            (`progress`). They say how many registers there are; `mask` must be among them, and is no column.
         model: layers from the columns to 1 output, or trees.
         scaling: applied to the columns first.
         defaults: as `Policy.defaults`.
@@ -160,8 +163,7 @@ def eviction_policy(
     columns = [_register_column(value, registers) for name, value in inputs.items() if name != MASK]
     rows = scaling.apply(make, make.concatenate(columns, axis=1))
     scores = _model(make, rows, model).reshape(registers)
-    mask = _input(make, TensorSpec(MASK, "int64_t", (registers,)), inputs)
-    _evict(make, scores, mask)
+    _evict(make, scores, inputs.get(MASK))
     return _policy("eviction", make, EVICTION_ADVICE, defaults, provenance)
 
 
@@ -173,11 +175,11 @@ def priority_policy(
     defaults: Mapping[str, DefaultValue] | None = None,
     provenance: Mapping[str, object] | None = None,
 ) -> Policy:
-    """The model's one output is the live range's priority."""
+    """The model's one output, clamped to what LLVM can take, is the live range's priority."""
     make = GraphBuilder()
     inputs = [make.input(spec) for spec in features]
     made = _model(make, scaling.apply(make, _columns(make, inputs)), model)
-    make.output(PRIORITY_ADVICE.name, made.reshape(1))
+    make.output(PRIORITY_ADVICE.name, made.reshape(1).maximum(0).minimum(LARGEST_PRIORITY))
     return _policy("priority", make, PRIORITY_ADVICE, defaults, provenance)
 
 
@@ -263,13 +265,11 @@ def upstream_eviction(
             mask = value
         elif spec.name in embeddings:
             table = make.constant(np.asarray(embeddings[spec.name], np.float32))
-            columns.append(make.apply("GATHER", table, value, axis=0))
+            columns.append(make.apply("GATHER", table, value.reshape(registers), axis=0))
         elif spec.name not in boundaries:
             columns.append(_register_column(value, registers))
         else:
             columns.extend(_register_buckets(make, value, registers, boundaries[spec.name]))
-    if mask is None:
-        raise PolicyError(f"eviction needs the feature {MASK!r}")
     scores = _model(make, make.concatenate(columns, axis=1), layers).reshape(registers)
     _evict(make, scores, mask)
     return _policy("eviction", make, EVICTION_ADVICE, None, provenance)
@@ -289,12 +289,12 @@ def random_layers(sizes: Sequence[int], rng: np.random.Generator, *, activation:
 
 
 def register_count(features: Sequence[TensorSpec]) -> int:
-    """The number of registers that eviction's features describe: the length they share.
+    """The number of registers that eviction's features describe: the number of elements they share.
 
     Raises:
-        PolicyError: they differ (tensors of one element aside).
+        PolicyError: they differ (features of one element aside).
     """
-    lengths = {spec.shape[0] for spec in features if len(spec.shape) == 1 and spec.shape[0] > 1}
+    lengths = {spec.element_count for spec in features if spec.element_count > 1}
     if len(lengths) != 1:
         raise PolicyError(f"features of eviction must share one number of registers, found {sorted(lengths)}")
     return lengths.pop()
@@ -344,9 +344,11 @@ def _model(make: GraphBuilder, rows: Value, model: Sequence[Layer] | Trees) -> V
     return rows
 
 
-def _evict(make: GraphBuilder, scores: Value, mask: Value) -> None:
-    lowest = make.constant(np.asarray(LOWEST))
-    masked = make.apply("SELECT_V2", mask.equals(0), lowest, scores)
+def _evict(make: GraphBuilder, scores: Value, mask: Value | None) -> None:
+    if mask is None:
+        raise PolicyError(f"eviction needs the feature {MASK!r}")
+    forbidden = mask.reshape(*scores.type.shape).equals(0)
+    masked = make.apply("SELECT_V2", forbidden, make.constant(np.asarray(LOWEST)), scores)
     make.output(EVICTION_ADVICE.name, masked.arg_max(axis=0).reshape(1))
     make.output("scores", masked)
 

@@ -33,7 +33,7 @@ ALIGNMENT = 64
 
 
 def to_stored(policy: Policy) -> tuple[dict[str, object], bytes]:
-    """The members of policy.json but `weights.file` and `tflite`, and the bytes of the weights.
+    """The members of policy.json but `weights` and `tflite`, and the bytes of the weights.
 
     Raises:
         PolicyError: the provenance is no JSON.
@@ -56,7 +56,6 @@ def to_stored(policy: Policy) -> tuple[dict[str, object], bytes]:
         "defaults": dict(policy.defaults),
         "provenance": dict(policy.provenance),
         "graph": structure,
-        "weights": {"bytes": len(blob), "sha256": hashlib.sha256(blob).hexdigest()},
     }
     return stored, bytes(blob)
 
