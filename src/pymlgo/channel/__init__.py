@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pymlgo.channel.compiler import Limits
 from pymlgo.channel.conversation import Advise, Listener
 from pymlgo.channel.host import AdviseFor, host
 from pymlgo.channel.observation import Observation
 from pymlgo.channel.owned import Channel, HostResult, open_channel
+from pymlgo.channel.watch import Limits
 
 __all__ = ["Advise", "AdviseFor", "Channel", "HostResult", "Limits", "Listener", "Observation", "host", "open_channel"]

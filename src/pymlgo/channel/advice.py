@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
 from collections.abc import Callable, Mapping
@@ -70,8 +69,9 @@ class AdviceSender:
     def _fit(self, value: object) -> None:
         if self._pack_into is not None:
             plain = value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value
-            # What struct refuses may still fit (1.0 for an integer), or deserves a better message: see below.
-            with contextlib.suppress(struct.error, OverflowError):
+            try:
                 self._pack_into(self._bytes, 0, plain)
                 return
+            except (struct.error, OverflowError):  # it may still fit (1.0 for an integer), or deserves a better message
+                pass
         self.array[...] = self._spec.array(value)

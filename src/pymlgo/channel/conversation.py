@@ -88,6 +88,10 @@ class Conversation:
         if self._listener is not None:
             self._listener.on_advice(observation, sender.array)
 
+    def progress(self) -> int | None:
+        """A number that changes with each message of the compiler; None while it waits for our answer."""
+        return self.headers + self.contexts + self.decisions if self._asked is None else None
+
     def _fall_back(self, observation: Observation, sender: AdviceSender, value: object, refusal: str) -> None:
         where = f"decision {observation.number} of context {observation.context!r}"
         if self._fallback is None:

@@ -22,6 +22,9 @@ LONGEST_LINE_BYTES = 1 << 20
 LARGEST_OBSERVATION_BYTES = 256 << 20
 """A header that asks for more is taken for garbage; LLVM's largest, the eviction advisor's, takes 3.4 KiB."""
 
+END_MARK = b"\n"
+"""No message begins with it: where one is expected, it says that nothing more may come."""
+
 _NEWLINE = 0x0A
 _OBSERVATION = b'{"observation":'
 _CONTEXT = b'{"context":'
@@ -105,7 +108,10 @@ class ObservationReader:
                 if not received:
                     return None
                 self._set_aside(received)
-            found = self._interpret(self._line())
+            line = self._line()
+            if line == END_MARK and not self._receive([self._scratch]):
+                return None
+            found = self._interpret(line)
             if found is not None:
                 return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -13,12 +12,12 @@ from pathlib import Path
 from typing import TypeAlias, TypedDict
 
 from pymlgo.channel.advice import CheckAdvice
-from pymlgo.channel.compiler import Compiler, Limits
 from pymlgo.channel.conversation import Advise, Conversation, Listener
 from pymlgo.channel.pinning import Core, pinned
 from pymlgo.channel.pipes import made_pipes
+from pymlgo.channel.watch import Limits, Watch, watched
 from pymlgo.errors import ChannelError
-from pymlgo.toolchain.process import Argument, Child, Stream, child, opened_pidfd
+from pymlgo.toolchain.process import DYING_S, Argument, Child, Stream, child
 
 Flags: TypeAlias = Callable[[Path], Sequence[str]]
 """What the command needs to use the channel of this base; see `toolchain/flags.py` and `problem/`."""
@@ -54,16 +53,16 @@ class Channel(Conversation):
     def __init__(
         self,
         process: Child,
-        compiler: Compiler,
+        watch: Watch,
         to_compiler: int,
         *,
         check_advice: CheckAdvice | None,
         fallback: Advise | None,
         listener: Listener | None,
     ) -> None:
-        super().__init__(compiler.receive, to_compiler, check_advice=check_advice, fallback=fallback, listener=listener)
+        super().__init__(watch.receive, to_compiler, check_advice=check_advice, fallback=fallback, listener=listener)
         self._process = process
-        self._compiler = compiler
+        self._watch = watch
 
     def finish(self) -> HostResult:
         """The result, once `observe` has returned None.
@@ -71,7 +70,8 @@ class Channel(Conversation):
         Raises:
             ChannelError: the compiler was killed by a signal.
         """
-        code = self._compiler.finish()
+        self._watch.stop()
+        code = self._process.wait(DYING_S)
         if code < 0:
             raise ChannelError(f"the compiler died from {_signal_name(-code)} after {self.decisions} decisions")
         return HostResult(
@@ -80,7 +80,7 @@ class Channel(Conversation):
             contexts=self.contexts,
             decisions=self.decisions,
             refused=self.refused,
-            stderr=bytes(self._compiler.stderr),
+            stderr=bytes(self._watch.stderr),
             cpu_s=self._process.cpu_s,
         )
 
@@ -148,23 +148,18 @@ def open_channel(
             stderr=stderr,
             cpu_limit_s=limits.compile_s * (os.cpu_count() or 1),
         ) as process,
-        opened_pidfd(process.pid) as exited,
+        watched(process, pipes, limits) as watch,
     ):
-        compiler = Compiler(process, exited, pipes, limits)
+        channel = Channel(
+            process, watch, pipes.to_compiler, check_advice=check_advice, fallback=fallback, listener=listener
+        )
+        watch.progress = channel.progress
+        watch.start()
         try:
-            yield Channel(
-                process,
-                compiler,
-                pipes.to_compiler,
-                check_advice=check_advice,
-                fallback=fallback,
-                listener=listener,
-            )
+            yield channel
         except ChannelError as error:
-            process.kill_group()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                compiler.finish()
-            error.hint = error.hint or _last_line(compiler.stderr)
+            watch.stop()
+            error.hint = error.hint or _last_line(watch.stderr)
             raise
 
 

@@ -1,0 +1,153 @@
+"""The watch over a compiler: its end, its stderr and its silence, while another thread talks with it.
+
+The thread that talks reads the pipe with a plain blocking read. A poll before each read would cost as much as reading
+and answering together (the caches are cold: the compiler has just used them), so all waiting with limits is done here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pymlgo.channel.observation import END_MARK
+from pymlgo.channel.pipes import Pipes
+from pymlgo.errors import ChannelError
+from pymlgo.toolchain.process import STDERR_TAIL_BYTES, Child, opened_pidfd
+
+LOOKS_PER_LIMIT = 4
+"""How often within `decision_s` the watch looks whether the compiler said something."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long we wait, in wall seconds.
+
+    Attributes:
+        decision_s: from one message of the compiler to the next, or to its end; noticed within a quarter of it. Code
+            generation after the last decision counts here, and takes a minute for the largest files. The time that we
+            take for an answer does not count.
+        compile_s: from its start to its end, our answers included.
+    """
+
+    decision_s: float = 120.0
+    compile_s: float = 600.0
+
+
+class Watch(threading.Thread):
+    """Runs until the compiler has exited or passed a limit, and then wakes the thread that talks.
+
+    Attributes:
+        stderr: the end of what the compiler wrote there; whole once the thread was joined.
+        progress: a number that changes with each message of the compiler; None while it waits for us.
+    """
+
+    def __init__(self, process: Child, pipes: Pipes, limits: Limits) -> None:
+        super().__init__(name=f"watch-{process.pid}", daemon=True)
+        self.stderr = bytearray()
+        self.progress: Callable[[], int | None] = lambda: 0
+        self._process = process
+        self._from_compiler = pipes.from_compiler
+        self._limits = limits
+        self._ends_at = time.monotonic() + limits.compile_s
+        self._verdict: ChannelError | None = None
+        self._stopped = os.eventfd(0, os.EFD_CLOEXEC)
+        self._stderr_end = -1
+        if process.stderr is not None:
+            self._stderr_end = process.stderr.fileno()
+            os.set_blocking(self._stderr_end, False)
+        os.set_blocking(self._from_compiler, True)
+
+    def receive(self, buffers: Sequence[bytearray | memoryview]) -> int:
+        """Fill `buffers`, in order, with what the compiler wrote; the number of bytes, 0 once it is gone.
+
+        Raises:
+            ChannelError: it was ended because it passed a limit.
+        """
+        try:
+            return os.readv(self._from_compiler, buffers)
+        except BlockingIOError:  # the pipe blocks until `_wake`
+            if self._verdict is not None:
+                raise self._verdict from None
+            return 0
+
+    def stop(self) -> None:
+        """End the watch and, with it, the compiler."""
+        if self.is_alive():
+            os.eventfd_write(self._stopped, 1)
+            self.join()
+        if self._stopped >= 0:
+            os.close(self._stopped)
+            self._stopped = -1
+
+    def run(self) -> None:
+        """The thread."""
+        try:
+            with opened_pidfd(self._process.pid) as exited:
+                self._verdict = self._look(exited)
+        finally:
+            self._process.kill_group()
+            while self._drain_stderr():
+                pass
+            self._wake()
+
+    def _look(self, exited: int) -> ChannelError | None:
+        """Wait for the compiler's end, or for a limit: the error that says which."""
+        poller = select.poll()
+        for descriptor in (exited, self._stopped, self._stderr_end):
+            if descriptor >= 0:
+                poller.register(descriptor, select.POLLIN)
+        limits = self._limits
+        seen, heard_at = self.progress(), time.monotonic()
+        while True:
+            patience_s = min(limits.decision_s / LOOKS_PER_LIMIT, self._ends_at - time.monotonic())
+            for descriptor, _ in poller.poll(max(0.0, patience_s) * 1000):
+                if descriptor != self._stderr_end:
+                    return None
+                if not self._drain_stderr():
+                    poller.unregister(descriptor)
+            now, progress = time.monotonic(), self.progress()
+            if progress is None or progress != seen:
+                seen, heard_at = progress, now
+            if now >= self._ends_at:
+                return ChannelError(
+                    f"the compiler did not finish within {limits.compile_s:g} s", hint="raise the limit of a compile"
+                )
+            if now >= heard_at + limits.decision_s:
+                return ChannelError(
+                    f"the compiler said nothing for {limits.decision_s:g} s", hint="raise the limit of a decision"
+                )
+
+    def _wake(self) -> None:
+        # From here on the pipe does not block, and one more line in it ends a read that waits already. That holds even
+        # where a stranger still has the pipe open, so that no end of file would come.
+        os.set_blocking(self._from_compiler, False)
+        with contextlib.suppress(BlockingIOError):  # full: nobody waits
+            os.write(self._from_compiler, END_MARK)
+
+    def _drain_stderr(self) -> bool:
+        """Keep what is there; False at its end."""
+        if self._stderr_end < 0:
+            return False
+        try:
+            chunk = os.read(self._stderr_end, 64 << 10)
+        except BlockingIOError:
+            return False
+        self.stderr += chunk
+        del self.stderr[:-STDERR_TAIL_BYTES]
+        return bool(chunk)
+
+
+@contextmanager
+def watched(process: Child, pipes: Pipes, limits: Limits) -> Iterator[Watch]:
+    """A watch over `process` for the length of the block; start it with `start` once `progress` is set."""
+    watch = Watch(process, pipes, limits)
+    try:
+        yield watch
+    finally:
+        watch.stop()
