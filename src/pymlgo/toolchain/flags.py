@@ -1,7 +1,7 @@
 """The flags of each LLVM version, in this one place.
 
-Each function returns what a clang command line takes. The options behind `-mllvm` are LLVM's own, so `opt`, `llc` and
-`lld` take them too, without the `-mllvm` (lld keeps it): see `llvm_options`.
+The functions named `…_flags` return what a clang command line takes, those named `…_options` LLVM's own options, as
+`opt` and `llc` take them.
 
 Source: measured on clang 22.1.8 and 19.1.7. Departure from LLVM's document: it calls the eviction switch
 `-regalloc-evict-advisor`; no version has an option of that name.
@@ -34,10 +34,13 @@ def inliner_channel_flags(llvm: LLVM, base: Path, *, include_default: bool) -> t
         ToolchainError: this LLVM is too old for the channel.
     """
     _require_channel(llvm)
-    options = ["-enable-ml-inliner=release", f"-inliner-interactive-channel-base={base}"]
-    if include_default:
-        options.append("-inliner-interactive-include-default")
-    return mllvm(options)
+    return mllvm(inliner_channel_options(base, include_default=include_default))
+
+
+def inliner_channel_options(base: Path, *, include_default: bool) -> tuple[str, ...]:
+    """What `inliner_channel_flags` puts behind `-mllvm`."""
+    default = ("-inliner-interactive-include-default",) if include_default else ()
+    return ("-enable-ml-inliner=release", f"-inliner-interactive-channel-base={base}", *default)
 
 
 def eviction_channel_flags(llvm: LLVM, base: Path) -> tuple[str, ...]:
@@ -47,7 +50,12 @@ def eviction_channel_flags(llvm: LLVM, base: Path) -> tuple[str, ...]:
         ToolchainError: this LLVM is too old for the channel.
     """
     _require_channel(llvm)
-    return mllvm(("-regalloc-enable-advisor=release", f"-regalloc-evict-interactive-channel-base={base}"))
+    return mllvm(eviction_channel_options(base))
+
+
+def eviction_channel_options(base: Path) -> tuple[str, ...]:
+    """What `eviction_channel_flags` puts behind `-mllvm`."""
+    return ("-regalloc-enable-advisor=release", f"-regalloc-evict-interactive-channel-base={base}")
 
 
 def priority_channel_flags(llvm: LLVM, base: Path) -> tuple[str, ...]:
@@ -57,7 +65,12 @@ def priority_channel_flags(llvm: LLVM, base: Path) -> tuple[str, ...]:
         ToolchainError: this LLVM is too old for the channel.
     """
     _require_channel(llvm)
-    return mllvm(("-regalloc-enable-priority-advisor=release", f"-regalloc-priority-interactive-channel-base={base}"))
+    return mllvm(priority_channel_options(base))
+
+
+def priority_channel_options(base: Path) -> tuple[str, ...]:
+    """What `priority_channel_flags` puts behind `-mllvm`."""
+    return ("-regalloc-enable-priority-advisor=release", f"-regalloc-priority-interactive-channel-base={base}")
 
 
 def ir2vec_feature_flags(llvm: LLVM, vocabulary: Path) -> tuple[str, ...]:
@@ -90,12 +103,6 @@ def plugin_flags(llvm: LLVM, plugin: Path) -> tuple[str, ...]:
 def mllvm(options: Iterable[str]) -> tuple[str, ...]:
     """`options` of LLVM as clang takes them: each behind its own `-mllvm`."""
     return tuple(word for option in options for word in ("-mllvm", option))
-
-
-def llvm_options(flags: Iterable[str]) -> tuple[str, ...]:
-    """The LLVM options among clang `flags`, as `opt` and `llc` take them: without `-mllvm`."""
-    words = iter(flags)
-    return tuple(next(words) for word in words if word == "-mllvm")
 
 
 def _require_channel(llvm: LLVM) -> None:
