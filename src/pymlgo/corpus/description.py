@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from pymlgo.corpus.names import is_safe_name
 from pymlgo.errors import CorpusError
 
 DESCRIPTION_FILE = "corpus_description.json"
+_LEVEL = re.compile(rb"-O(?:[0-9sz]|fast|g)?")
+
 UNSPECIFIED = "<UNSPECIFIED>"
 """What mlgo-utils writes as the override of a local ThinLTO corpus, for the user to replace by hand."""
 
@@ -158,6 +161,12 @@ def split_command(raw: bytes) -> tuple[bytes, ...]:
 def join_command(arguments: Iterable[bytes]) -> bytes:
     """The inverse of `split_command`."""
     return b"".join(argument + b"\0" for argument in arguments)
+
+
+def optimization_level(command: Sequence[bytes]) -> str:
+    """The `-O` flag of a command line; the last one counts, and none means `-O0`."""
+    flags = [each for each in command if _LEVEL.fullmatch(each)]
+    return flags[-1].decode() if flags else "-O0"
 
 
 def _read_module(root: Path, name: str, description: Description) -> Module | str:

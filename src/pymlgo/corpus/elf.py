@@ -5,17 +5,18 @@ Source: System V ABI, chapter 4 "Object Files"; `llvm-size`'s sums as in ELFObje
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pymlgo.corpus.object_file import FunctionSymbol, ObjectError, ObjectFile, Section, Source, name_at
 
 MAGIC = b"\x7fELF"
 
 SHT_SYMTAB, SHT_NOBITS = 2, 8
-SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_COMPRESSED = 1, 2, 4, 0x800
+SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
 SHN_XINDEX, SHN_LORESERVE = 0xFFFF, 0xFF00
-SHT_SYMTAB_SHNDX = 18
 STT_FUNC, STT_GNU_IFUNC = 2, 10
 
 
@@ -42,9 +43,8 @@ _CLASSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
-    """One entry of the section table."""
+class _Header(NamedTuple):
+    """One entry of the section table; a named tuple, because thousands are made for one object."""
 
     name: int
     type: int
@@ -70,6 +70,27 @@ def read_elf(source: Source, *, with_functions: bool = False) -> ObjectFile:
     return ObjectFile("ELF", source, sections, functions)
 
 
+def read_sections(source: Source, wanted: tuple[str, ...]) -> list[bytes | None]:
+    """The content of the first section of each wanted name, None where there is none.
+
+    This is what extraction does for every object, so it looks at nothing else: an object compiled with
+    `-ffunction-sections` has thousands of sections.
+
+    Raises:
+        ObjectError: the file is damaged.
+    """
+    _, headers, names = _section_table(source)
+    keys = [name.encode("utf-8", "surrogateescape") + b"\0" for name in wanted]
+    found: list[bytes | None] = [None] * len(keys)
+    # Where a name stands in the string table is looked up once; sections may share a longer name's end.
+    places = [[match.start() for match in re.finditer(re.escape(key), names)] for key in keys]
+    for header in headers:
+        for number, starts in enumerate(places):
+            if header.name in starts and found[number] is None and header.type != SHT_NOBITS:
+                found[number] = source.read(header.offset, header.size)
+    return found
+
+
 def _section_table(source: Source) -> tuple[_Class, list[_Header], bytes]:
     ident = source.read(0, 16)
     try:
@@ -82,12 +103,12 @@ def _section_table(source: Source) -> tuple[_Class, list[_Header], bytes]:
         return layout, [], b""
     if entry_size != layout.section.size:
         raise ObjectError(f"damaged ELF: section headers of {entry_size} bytes")
-    first = _Header(*layout.section.unpack(source.read(table, entry_size)))
+    first = _Header._make(layout.section.unpack(source.read(table, entry_size)))
     # More sections than the header's 16 bits hold are counted in the first entry, which is otherwise empty.
     count = count or first.size
     names_index = first.link if names_index == SHN_XINDEX else names_index
     raw = source.read(table, count * entry_size)
-    headers = [_Header(*each) for each in layout.section.iter_unpack(raw)]
+    headers = [_Header._make(each) for each in layout.section.iter_unpack(raw)]
     if not headers:
         return layout, [], b""
     if names_index >= len(headers):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
+import re
 
 from pymlgo.errors import CorpusError
 
@@ -13,6 +14,10 @@ LONGEST_COMPONENT_BYTES = 255 - len(".thinlto.bc")
 
 LONGEST_NAME_BYTES = 3_000
 """Leaves room for the corpus's own folder under PATH_MAX (4,096)."""
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_+=,@-][A-Za-z0-9_+=,@.-]{0,200}(/[A-Za-z0-9_+=,@-][A-Za-z0-9_+=,@.-]{0,200}){0,8}")
+"""Names that need no second look; nearly all are like that."""
 
 
 def project_of(module_name: str) -> str:
@@ -63,6 +68,31 @@ def safe_name(path: str) -> str:
     if len(name.encode()) > LONGEST_NAME_BYTES:
         name = f"{_digest(name)}/{_shorten(_printable(parts[-1]), LONGEST_COMPONENT_BYTES)}"
     return name
+
+
+def placed_name(path: str, directory: str, base_dir: str | None) -> str:
+    """The module name of an object that a command run in `directory` calls `path`.
+
+    That is its place relative to `base_dir` if it lies there; else `path` as spelled if that is relative and stays
+    below `directory`; else its place relative to `directory`, or what `safe_name` makes of the whole path.
+
+    Raises:
+        CorpusError: nothing is left that could be a name.
+    """
+    if base_dir is None and _PLAIN.fullmatch(path) and ".." not in path:
+        return path
+    absolute = posixpath.normpath(posixpath.join(directory, path))
+    for folder in (base_dir, directory):
+        if folder is not None:
+            inside = _below(absolute, posixpath.normpath(folder))
+            if inside:
+                return safe_name(inside)
+    return safe_name(path if base_dir is None else absolute)
+
+
+def _below(path: str, folder: str) -> str | None:
+    prefix = folder if folder.endswith("/") else f"{folder}/"
+    return path.removeprefix(prefix) if path.startswith(prefix) else None
 
 
 def unique_name(name: str, taken: set[str], distinguisher: str) -> str:

@@ -10,6 +10,9 @@ from typing import Protocol
 
 from pymlgo.errors import CorpusError
 
+LARGEST_READ_BYTES = 1 << 30
+"""A sparse file can claim sections larger than memory; clang's largest modules have some hundred MB."""
+
 
 class ObjectError(CorpusError):
     """The bytes are no object file, or a damaged one."""
@@ -65,6 +68,8 @@ class FileSource:
         """Exactly `size` bytes from `offset` on, or an ObjectError."""
         if offset < 0 or size < 0 or offset + size > self.length:
             raise out_of_bounds(offset, size, self.length)
+        if size > LARGEST_READ_BYTES:
+            raise ObjectError(f"{size} bytes in one piece, more than any object's section has")
         data = os.pread(self.descriptor, size, self.start + offset)
         if len(data) != size:
             data += self._read_rest(offset + len(data), size - len(data))
