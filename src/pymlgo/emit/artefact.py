@@ -253,7 +253,6 @@ def _rendered(
         uses = uses | model.uses
     workspace_bytes = max(model.plan.workspace_bytes for model in artefact.models)
     inputs, outputs = artefact.inputs, artefact.outputs
-    pointers = 8 * (max(len(inputs), 1) + len(outputs) + 1)
     known = ", ".join(model.name for model in artefact.models)
     return (
         _templates()
@@ -272,8 +271,8 @@ def _rendered(
             input_bytes=_room(inputs),
             output_bytes=_room(outputs),
             workspace_bytes=workspace_bytes,
-            instance_bytes=_room(inputs) + _room(outputs) + workspace_bytes + _rounded(pointers),
-            selector=len(inputs) - 1 if artefact.has_selector else None,
+            instance_bytes=_room(inputs) + _room(outputs) + workspace_bytes + ALIGNMENT_BYTES,
+            selector=inputs[-1] if artefact.has_selector else None,
             selector_error=literals.quoted(f"model_selector names no policy of this artefact, which has: {known}"),
             uses=uses,
             elementary=_elementary_literals(),
@@ -287,9 +286,8 @@ def _model_context(model: Model, artefact: Artefact) -> dict[str, object]:
     graph = model.policy.graph
     inputs = {tensor.name: tensor for tensor in artefact.inputs}
     outputs = {tensor.name: tensor for tensor in artefact.outputs}
-    own = {spec.name for spec in graph.output_specs}
     high, low = selector_of(model.name)
-    read = [spec.name for spec in graph.inputs if f"in_{spec.name}[" in model.body]
+    read = [spec.name for spec in graph.inputs if f"in_{spec.name}" in model.plan.read_buffers]
     return {
         "name": _one_line(model.name),
         "quoted_name": literals.quoted(model.name),
@@ -300,9 +298,8 @@ def _model_context(model: Model, artefact: Artefact) -> dict[str, object]:
         "tables": model.tables,
         "body": model.body,
         "inputs": [inputs[name] for name in read],
-        "input_list": f"{len(graph.inputs)}, of which {len(read)} are read",
+        "input_list": f"{len(read)} of its {len(graph.inputs)} inputs are read.",
         "outputs": [outputs[spec.name] for spec in graph.output_specs],
-        "absent_outputs": [tensor for tensor in artefact.outputs if tensor.name not in own],
         "buffers": [
             {
                 "name": each.name,

@@ -1,8 +1,8 @@
 """Gives every value of a program its place, so that most moves of elements vanish.
 
-RESHAPE, TRANSPOSE, SLICE and the TILE of single elements are views. A CONCATENATION or PACK is a buffer into whose parts
-its operands are computed; only what lies elsewhere already (an input, a constant, a value that two of them want) is
-copied there. Outputs are computed into the caller's buffers.
+RESHAPE, TRANSPOSE, SLICE and the TILE of single elements are views. A CONCATENATION or PACK is a buffer into whose
+parts its operands are computed; only what lies elsewhere already (an input, a constant, a value that two of them want)
+is copied there. Outputs are computed into the caller's buffers.
 """
 
 from __future__ import annotations

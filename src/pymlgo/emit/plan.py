@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pymlgo.emit.layout import Item, Layout, laid_out
 from pymlgo.emit.program import Program, simplified
 from pymlgo.emit.rows import ELEMENTWISE, Region, with_regions
-from pymlgo.emit.views import Shape, View, squeezed
+from pymlgo.emit.views import Shape, squeezed
 from pymlgo.policy.graph import Graph
 from pymlgo.policy.values import VALUE_TYPES
 
@@ -67,6 +67,11 @@ class Plan:
     steps: tuple[Step, ...]
     buffers: tuple[Buffer, ...]
     workspace_bytes: int
+
+    @property
+    def read_buffers(self) -> frozenset[str]:
+        """Every buffer, input and table that some step reads."""
+        return frozenset(view.buffer for step in self.steps for item in step.items for view in item.operands)
 
 
 def planned(graph: Graph) -> Plan:

@@ -1,7 +1,7 @@
 """A graph on its way to C++: simplified, with the operators that only generated code has.
 
-Two operators are ours: LOOKUP, a BUCKETIZE with everything that is computed from the bucket alone, and COPY, which moves
-elements to where a CONCATENATION wants them.
+Two operators are ours: LOOKUP, a BUCKETIZE with everything that is computed from the bucket alone, and COPY, which
+moves elements to where a CONCATENATION wants them.
 """
 
 from __future__ import annotations

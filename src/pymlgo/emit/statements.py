@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
+from pymlgo.arrays import AnyArray
 from pymlgo.emit.expressions import expression
 from pymlgo.emit.layout import Item
 from pymlgo.emit.literals import cpp_type, literal
 from pymlgo.emit.plan import GROUPED, Plan, Step, row_list
 from pymlgo.emit.program import LOOKUP
-from pymlgo.emit.rows import OVER_ROWS, Region
+from pymlgo.emit.rows import Region
 from pymlgo.emit.tables import Tables
-from pymlgo.emit.views import Shape, View, contiguous
+from pymlgo.emit.views import Shape, View
 from pymlgo.policy.values import Attribute, ValueType
 
 _ROW, _OUTSIDE_ROW = "r", "row"
@@ -57,9 +58,9 @@ class Body:
         self.lines.append(f"{'  ' * self.depth}{text}" if text else "")
 
     @contextmanager
-    def block(self, head: str) -> Iterator[None]:
+    def block(self, head: str = "") -> Iterator[None]:
         """A block in braces."""
-        self.line(f"{head} {{")
+        self.line(f"{head} {{".lstrip())
         self.depth += 1
         yield
         self.depth -= 1
@@ -93,7 +94,7 @@ class Body:
         """An element of a view; one that lies outside the region being computed is found by its own row."""
         constant = self.plan.program.constants.get(view.origin)
         if constant is not None and view.buffer == f"t_{view.origin}":
-            if constant.size == 1:
+            if _is_uniform(constant):
                 return literal(constant.ravel()[0], self.types[view.origin])
             self.tables.plain(view.origin)
         terms = [str(view.offset)] if view.offset else []
@@ -219,7 +220,7 @@ class Body:
         kind = cpp_type(self.types[item.node.inputs[0]])
         with self.loops(kept) as indices:
             first, each = ([*indices[:axis], at, *indices[axis:]] for at in ("0", "at"))
-            with self.block(""):
+            with self.block():
                 self.line(f"{cpp_type(item.type)} best_at = 0;")
                 self.line(f"{kind} best = {self.element(x, first)};")
                 with self.block(f"for (int at = 1; at < {x.shape[axis]}; ++at)"):
@@ -234,7 +235,7 @@ class Body:
         with self.loops(x.shape[:-1]) as indices:
             first, each = [*indices, "0"], [*indices, "at" if size > 1 else "0"]
             over = f"for (int at = 0; at < {size}; ++at)"
-            with self.block(""):
+            with self.block():
                 self.line(f"float largest = {self.element(x, first)};")
                 with self.block(over.replace("at = 0", "at = 1")):
                     self.line(f"largest = {self.element(x, each)} > largest ? {self.element(x, each)} : largest;")
@@ -305,13 +306,18 @@ class Body:
             self.line(f"{to} = {self.element(source, [_ROW])};")
 
 
+def _is_uniform(constant: AnyArray) -> bool:
+    """Whether all elements are one, bit for bit."""
+    return constant.tobytes() == constant.ravel()[:1].tobytes() * constant.size
+
+
 def _pointer(view: View) -> str:
     return f"{view.buffer} + {view.offset}" if view.offset else view.buffer
 
 
 def _spread(loop_indices: Sequence[str], shape: Shape) -> list[str]:
     """The indices of a loop over the axes longer than 1, for all axes."""
-    left = list(each for each in loop_indices)
+    left = list(loop_indices)
     return [left.pop(0) if size != 1 else "0" for size in shape]
 
 

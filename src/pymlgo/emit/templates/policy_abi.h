@@ -9,13 +9,13 @@
 
 #include <stdint.h>
 
-#define MLGO_ABI_VERSION 1u
+#define MLGO_POLICY_ABI_VERSION 1u
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* MLGO_ABI_VERSION of the object. Ask this first; other versions may have other functions. */
+/* MLGO_POLICY_ABI_VERSION of the object. Ask this first; other versions may have other functions. */
 uint32_t mlgo_abi_version(void);
 
 /* What the object was made from: its name, and the problem that it decides ("inlining", "eviction", "priority"). */
@@ -42,8 +42,9 @@ const char *mlgo_output_type(uint32_t output);
 uint32_t mlgo_output_rank(uint32_t output);
 const int64_t *mlgo_output_shape(uint32_t output);
 
-/* 1 if the input may stay unset because the policy records a default for it, which mlgo_create stores there. */
-uint32_t mlgo_input_has_default(uint32_t input);
+/* The value of an input that a compiler may lack, one whole tensor, which mlgo_create has stored in the instance; null if
+ * the policy records none. */
+const void *mlgo_input_default(uint32_t input);
 
 /* An instance whose inputs are the defaults, or 0 where there is none. Null when memory is short or this CPU lacks
  * instructions of mlgo_isa(). */
