@@ -17,6 +17,7 @@ from pymlgo.channel.pinning import Core, pinned
 from pymlgo.channel.pipes import made_pipes
 from pymlgo.channel.watch import Limits, Watch, watched
 from pymlgo.errors import ChannelError
+from pymlgo.toolchain.messages import explain
 from pymlgo.toolchain.process import DYING_S, Argument, Child, Stream, child
 
 Flags: TypeAlias = Callable[[Path], Sequence[str]]
@@ -159,7 +160,7 @@ def open_channel(
             yield channel
         except ChannelError as error:
             watch.stop()
-            error.hint = error.hint or _last_line(watch.stderr)
+            error.hint = error.hint or _explained(watch.stderr)
             raise
 
 
@@ -170,6 +171,6 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _last_line(stderr: bytearray) -> str | None:
-    lines = stderr.decode(errors="replace").strip().splitlines()
-    return f"the compiler said last: {lines[-1].strip()}" if lines else None
+def _explained(stderr: bytearray) -> str | None:
+    text = stderr.decode(errors="replace").strip()
+    return explain(text) or (f"the compiler said last: {text.splitlines()[-1].strip()}" if text else None)

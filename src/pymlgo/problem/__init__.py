@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pymlgo.problem.default import default_advice, has_default
 from pymlgo.problem.problems import EVICTION, INLINING, PRIORITY, PROBLEMS, Problem, problem_named
 
-__all__ = ["EVICTION", "INLINING", "PRIORITY", "PROBLEMS", "Problem", "problem_named"]
+__all__ = ["EVICTION", "INLINING", "PRIORITY", "PROBLEMS", "Problem", "default_advice", "has_default", "problem_named"]
