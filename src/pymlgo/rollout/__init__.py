@@ -1,1 +1,40 @@
 """One compile under a policy or overrides is a job; backends run it, executors run many."""
+
+from __future__ import annotations
+
+from pymlgo.rollout.backend import Backend
+from pymlgo.rollout.baseline import BaselineCache, measure_baselines
+from pymlgo.rollout.executor import Executor, LocalExecutor, in_order
+from pymlgo.rollout.job import (
+    Job,
+    Outcome,
+    Overrides,
+    RolloutFailure,
+    RolloutResult,
+    Sizes,
+    Trajectory,
+    failures_by_reason,
+)
+from pymlgo.rollout.keys import decision_key
+from pymlgo.rollout.pipes import PipesBackend
+from pymlgo.rollout.plain import PlainBackend
+
+__all__ = [
+    "Backend",
+    "BaselineCache",
+    "Executor",
+    "Job",
+    "LocalExecutor",
+    "Outcome",
+    "Overrides",
+    "PipesBackend",
+    "PlainBackend",
+    "RolloutFailure",
+    "RolloutResult",
+    "Sizes",
+    "Trajectory",
+    "decision_key",
+    "failures_by_reason",
+    "in_order",
+    "measure_baselines",
+]

@@ -1,0 +1,62 @@
+"""`mlgo eval`: a policy against LLVM's default, on every module of a corpus."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pymlgo.cli.json_output import print_json
+
+SCHEMA = "eval-1"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The verb's arguments."""
+    parser.add_argument("policy", help="a policy directory, or 'default' for LLVM's own decisions (changes nothing)")
+    parser.add_argument("--corpus", type=Path, required=True, help="the corpus to measure on")
+    parser.add_argument("--clang", help="clang, or the name of one (default: the newest LLVM)")
+    parser.add_argument("--jobs", type=_positive, help="compiles at a time (default: one for each core)")
+    parser.add_argument(
+        "--reuse-defaults",
+        action="store_true",
+        help="take default sizes that earlier runs of this clang measured, instead of compiling again",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 if every module was measured, 1 if some failed."""
+    from pymlgo.corpus.description import read_corpus
+    from pymlgo.evaluate import evaluate
+    from pymlgo.policy.directory import load_policy
+    from pymlgo.rollout import BaselineCache, LocalExecutor, PipesBackend
+    from pymlgo.toolchain.llvm import find_llvm
+
+    policy = None if arguments.policy == "default" else load_policy(Path(arguments.policy))
+    corpus = read_corpus(arguments.corpus)
+    llvm = find_llvm(clang=arguments.clang)
+    problem = policy.problem if policy else "inlining"
+    with LocalExecutor(arguments.jobs) as executor:
+        result = evaluate(
+            policy,
+            corpus,
+            name=arguments.policy,
+            llvm=llvm,
+            backend=PipesBackend(llvm=llvm, problem=problem),
+            executor=executor,
+            cache=BaselineCache.default() if arguments.reuse_defaults else None,
+        )
+    if arguments.json:
+        print_json(SCHEMA, result)
+    else:
+        from pymlgo.cli.eval_table import print_table
+
+        print_table(result)
+    return 1 if result.failed else 0
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected at least 1, found {number}")
+    return number

@@ -1,0 +1,105 @@
+"""Statistics over modules: totals, a bootstrap interval, who won and who lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymlgo.arrays import Int64Array
+
+BOOTSTRAP_DRAWS = 10_000
+BOOTSTRAP_SEED = 20_240
+"""Fixed, so that the same sizes always give the same interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleChange:
+    """One module's `.text` under LLVM's default and under the policy."""
+
+    name: str
+    default_text_bytes: int
+    policy_text_bytes: int
+
+    @property
+    def change_bytes(self) -> int:
+        """Bytes that the policy added; negative where it saved."""
+        return self.policy_text_bytes - self.default_text_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtremeModule:
+    """The module that changed most in one direction."""
+
+    name: str
+    default_text_bytes: int
+    policy_text_bytes: int
+    change_bytes: int
+    change_percent: float
+
+
+def change_percent(before: int, after: int) -> float:
+    """How much `after` differs from `before`, in per cent; 0 where there was nothing."""
+    return 100.0 * (after - before) / before if before else 0.0
+
+
+def total_change_interval(before: Int64Array, after: Int64Array) -> tuple[float, float]:
+    """The 95 % percentile bootstrap interval of the change of the total, in per cent.
+
+    Modules are drawn with replacement; each draw gives one change of the sum.
+
+    Args:
+        before: i64[n], bytes of each module under the default.
+        after: i64[n], under the policy.
+    """
+    if not len(before) or not before.sum():
+        return 0.0, 0.0
+    generator = np.random.default_rng(BOOTSTRAP_SEED)
+    changes = np.empty(BOOTSTRAP_DRAWS)
+    rows = max(1, 2_000_000 // len(before))  # bounds the memory of one block of draws
+    for start in range(0, BOOTSTRAP_DRAWS, rows):
+        count = min(rows, BOOTSTRAP_DRAWS - start)
+        drawn = generator.integers(0, len(before), (count, len(before)))
+        totals = before[drawn].sum(axis=1)
+        saved = after[drawn].sum(axis=1) - totals
+        changes[start : start + count] = 100.0 * saved / np.maximum(totals, 1)
+    low, high = np.percentile(changes, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def geomean_change_percent(before: Int64Array, after: Int64Array) -> float:
+    """The geometric mean of the modules' ratios, as a change in per cent; modules without code are left out.
+
+    It weighs a module of ten bytes like one of a million and is here only to compare with papers that report it.
+    """
+    used = (before > 0) & (after > 0)
+    if not used.any():
+        return 0.0
+    return float(100.0 * (np.exp(np.mean(np.log(after[used] / before[used]))) - 1.0))
+
+
+def worst_module(changes: Sequence[ModuleChange]) -> ExtremeModule | None:
+    """The module that grew most in per cent, by name where equal; None if none grew."""
+    return _extreme([each for each in changes if each.change_bytes > 0], largest=True)
+
+
+def best_module(changes: Sequence[ModuleChange]) -> ExtremeModule | None:
+    """The module that shrank most in per cent; None if none did."""
+    return _extreme([each for each in changes if each.change_bytes < 0], largest=False)
+
+
+def _extreme(changes: Sequence[ModuleChange], *, largest: bool) -> ExtremeModule | None:
+    if not changes:
+        return None
+    sign = -1.0 if largest else 1.0
+    found = min(
+        changes, key=lambda each: (sign * change_percent(each.default_text_bytes, each.policy_text_bytes), each.name)
+    )
+    return ExtremeModule(
+        name=found.name,
+        default_text_bytes=found.default_text_bytes,
+        policy_text_bytes=found.policy_text_bytes,
+        change_bytes=found.change_bytes,
+        change_percent=change_percent(found.default_text_bytes, found.policy_text_bytes),
+    )

@@ -1,0 +1,81 @@
+"""What runs one job: the protocol, and the parts that every backend shares."""
+
+from __future__ import annotations
+
+import re
+import signal
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from pymlgo.corpus.object_file import MemorySource, ObjectError
+from pymlgo.corpus.objects import object_sizes, read_object
+from pymlgo.rollout.job import Job, Outcome, Sizes
+
+JOB_LIMIT_S = 600.0
+"""Longest compile that is waited for; the slowest module of a 1,000-module corpus takes 3 s."""
+
+
+class Backend(Protocol):
+    """One way to compile a module under a policy."""
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
+
+    def run(self, job: Job) -> Outcome:
+        """What came of the job. A module that fails is an outcome.
+
+        Raises:
+            MLGOError: no job of this kind can work: no compiler, or a policy that does not fit it.
+        """
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder for one compile, gone with everything in it when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="mlgo-rollout-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def read_sizes(file: Path, prefer: Collection[str] = ()) -> tuple[Sizes, dict[str, int]]:
+    """The sizes of an object, and of each function body in it by name.
+
+    A body with several names (C++ constructors are often aliases) counts once, under the name that is in `prefer`.
+
+    Raises:
+        ObjectError: the file is missing, or no object.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise ObjectError(f"the compiler wrote no object: {error.strerror}") from error
+    found = object_sizes(data)
+    bodies: dict[tuple[int, int], tuple[str, int]] = {}
+    for each in read_object(MemorySource(data), with_functions=True).functions:
+        place = (each.section, each.address)
+        if place not in bodies or (each.name in prefer and bodies[place][0] not in prefer):
+            bodies[place] = (each.name, each.size or 0)
+    sizes = Sizes(text_bytes=found.text_bytes, berkeley_bytes=found.berkeley_bytes)
+    return sizes, dict(bodies.values())
+
+
+_BITCODE = re.compile(
+    rb"error: .*(bitcode|Producer:|Invalid record|Malformed block|Invalid value|end of file|Unknown attribute kind)",
+    re.I,
+)
+_CRASH = re.compile(rb"PLEASE submit a bug report|LLVM ERROR:|Stack dump:")
+
+
+def failure_reason(returncode: int, stderr: bytes) -> tuple[str, str]:
+    """Why a compiler that did not return 0 failed: a countable reason, and its own words in one line."""
+    lines = [line.strip() for line in stderr.decode(errors="replace").splitlines() if line.strip()]
+    said = next((line for line in lines if "error:" in line.lower()), lines[-1] if lines else "it said nothing")
+    if returncode < 0:
+        name = signal.Signals(-returncode).name if -returncode in set(signal.Signals) else str(-returncode)
+        return "crash", f"ended by {name}: {said}"
+    if _CRASH.search(stderr):
+        return "crash", said
+    return ("bad bitcode" if _BITCODE.search(stderr) else "compiler error"), said
