@@ -11,14 +11,33 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pymlgo.errors import MLGOError
+    from pymlgo.runner.interactive import InteractiveModelRunner
+    from pymlgo.runner.model_runner import MLModelRunner
+    from pymlgo.runner.no_inference import NoInferenceModelRunner
+    from pymlgo.runner.release import ReleaseModeModelRunner
+    from pymlgo.runner.under_training import ModelUnderTrainingRunner
     from pymlgo.tensor_spec import TensorSpec
 
 __version__ = "0.1.0"
 
-__all__ = ["MLGOError", "TensorSpec", "__version__"]
+__all__ = [
+    "InteractiveModelRunner",
+    "MLGOError",
+    "MLModelRunner",
+    "ModelUnderTrainingRunner",
+    "NoInferenceModelRunner",
+    "ReleaseModeModelRunner",
+    "TensorSpec",
+    "__version__",
+]
 
 _HOMES = {
+    "InteractiveModelRunner": "pymlgo.runner.interactive",
     "MLGOError": "pymlgo.errors",
+    "MLModelRunner": "pymlgo.runner.model_runner",
+    "ModelUnderTrainingRunner": "pymlgo.runner.under_training",
+    "NoInferenceModelRunner": "pymlgo.runner.no_inference",
+    "ReleaseModeModelRunner": "pymlgo.runner.release",
     "TensorSpec": "pymlgo.tensor_spec",
 }
 

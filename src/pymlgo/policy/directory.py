@@ -6,6 +6,7 @@ Loading reads data only: nothing in a directory is ever executed.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from pymlgo import atomic_file
@@ -20,7 +21,7 @@ from pymlgo.policy.tflite.development_mode import (
     write_development_files,
 )
 
-__all__ = ["POLICY_FILE", "Policy", "load_policy", "save_policy"]
+__all__ = ["POLICY_FILE", "Policy", "load_policy", "save_policy", "tflite_file"]
 
 POLICY_FILE = "policy.json"
 
@@ -73,6 +74,32 @@ def load_policy(directory: Path) -> Policy:
     raise PolicyError(
         f"{directory}: no policy directory", hint=f"one holds {POLICY_FILE}, or {MODEL_FILE} and {OUTPUT_SPEC_FILE}"
     )
+
+
+def tflite_file(directory: Path) -> Path:
+    """The model that stands for the policy in TFLite's form.
+
+    Raises:
+        PolicyError: there is none, or it is not the one that `policy.json` names.
+    """
+    file = directory / MODEL_FILE
+    described = _tflite_of(directory)
+    if "reason" in described or not file.exists():
+        reason = described.get("reason", f"{file} does not exist")
+        raise PolicyError(f"{directory}: the policy has no TFLite form: {reason}")
+    if "sha256" in described and hashlib.sha256(read_limited(file)).hexdigest() != described["sha256"]:
+        raise PolicyError(
+            f"{file} is not the model that {POLICY_FILE} names", hint="save the policy again to bring them together"
+        )
+    return file
+
+
+def _tflite_of(directory: Path) -> Mapping[str, object]:
+    file = directory / POLICY_FILE
+    if not file.exists():
+        return {}
+    described = stored.from_text(read_limited(file), str(file)).get("tflite")
+    return described if isinstance(described, dict) else {}
 
 
 def _write_tflite(policy: Policy, directory: Path) -> dict[str, object]:
