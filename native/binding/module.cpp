@@ -1,14 +1,14 @@
-// The extension pymlgo._native.
-#include "entities.h"
+// The extension pymlgo._native: the core's values as Python objects and numpy arrays.
+#include "bindings.h"
+#include "read_error.h"
 
-#include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-namespace nb = nanobind;
-
 NB_MODULE(_native, module) {
   module.doc() = "pymlgo's C++ core: reads modules with the LLVM it was built for and adds up embeddings.";
-  module.def("llvm_version", &mlgo::llvmVersion, "Version of the LLVM that is linked, e.g. `22.1.8`.");
-  module.def("ir_entity_names", &mlgo::irEntityNames, "Names of IR2Vec's entities; the index is the id.");
+  nb::exception<mlgo::ReadError>(module, "ReadError", PyExc_ValueError);
+  bindEntities(module);
+  bindWalk(module);
+  bindEmbed(module);
 }
