@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 READER_NAME = "mlgo-ir-reader"
 
-_HINT = "install LLVM 22 with its headers (Debian: llvm-22-dev) and reinstall pymlgo; "
+_HINT = (
+    "install LLVM 22 with its headers (Debian: llvm-22-dev) and reinstall pymlgo; "
     "`--through-tool` needs only llvm-ir2vec"
+)
 
 
 @functools.cache
