@@ -61,7 +61,7 @@ class CompiledModel:
 
     def has_default(self, index: int) -> bool:
         """True if the input may stay unset."""
-        return bool(self._library.mlgo_input_has_default(index))
+        return self._library.mlgo_input_default(index) is not None
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "mlgo_model_name": (_Text, (_Index,)),
     "mlgo_num_inputs": (_Index, ()),
     "mlgo_num_outputs": (_Index, ()),
-    "mlgo_input_has_default": (_Index, (_Index,)),
+    "mlgo_input_default": (ctypes.c_void_p, (_Index,)),
     "mlgo_create": (ctypes.c_void_p, ()),
     "mlgo_destroy": (None, (ctypes.c_void_p,)),
     "mlgo_arg_data": (ctypes.c_void_p, (ctypes.c_void_p, _Index)),
