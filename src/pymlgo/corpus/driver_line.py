@@ -8,6 +8,10 @@ from __future__ import annotations
 import os
 import re
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing itself takes as long to import as everything else here
+    from collections.abc import Iterator
+
 VALUE_FLAGS = frozenset(
     """
     -o --output -x -I -D -U -L -l -F -B -b -u -z -e -T -G -A -V -h -R
@@ -74,19 +78,12 @@ class DriverLine:
 
     def _read(self, arguments: list[str]) -> None:
         language: str | None = None
-        position, only_inputs = 1, False
-        while position < len(arguments):
-            argument = arguments[position]
-            position += 1
-            if only_inputs or not argument.startswith("-") or argument == "-":
+        for is_input, words in argument_groups(arguments[1:]):
+            argument, value = words[0], words[-1]
+            if is_input:
                 self._add_input(argument, language)
                 continue
-            value = arguments[position] if position < len(arguments) else ""
-            if argument in VALUE_FLAGS:
-                position += 1
             match argument:
-                case "--":
-                    only_inputs = True
                 case "-c" | "--compile":
                     self.compiles = True
                 case "-o" | "--output":
@@ -127,6 +124,20 @@ class DriverLine:
         if not (self.compiles and self.makes_objects):
             return []
         return [(source, language, self.output or default_object(source)) for source, language in self.sources]
+
+
+def argument_groups(arguments: list[str]) -> Iterator[tuple[bool, list[str]]]:
+    """The arguments after the compiler's name, a flag together with its value: (is an input file, words)."""
+    position, only_inputs = 0, False
+    while position < len(arguments):
+        argument = arguments[position]
+        size = 2 if argument in VALUE_FLAGS and not only_inputs else 1
+        words = arguments[position : position + size]
+        position += size
+        if argument == "--" and not only_inputs:
+            only_inputs = True
+        else:
+            yield only_inputs or argument == "-" or not argument.startswith("-"), words
 
 
 def default_object(source: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pymlgo.corpus.bitcode import module_info
 from pymlgo.corpus.candidates import Candidate, Reason
 from pymlgo.corpus.description import join_command
-from pymlgo.corpus.driver_line import VALUE_FLAGS, expand_response_files
+from pymlgo.corpus.driver_line import argument_groups, expand_response_files
 from pymlgo.corpus.embedded import NoModule
 from pymlgo.errors import ToolchainError
 from pymlgo.toolchain.llvm import find_llvm
@@ -55,20 +55,13 @@ def command_for_ir(candidate: Candidate, bitcode: bytes) -> bytes:
 def code_generation_flags(arguments: Sequence[str]) -> list[str]:
     """A driver's arguments without inputs, outputs, preprocessor, warnings, linker and LTO."""
     kept: list[str] = []
-    position = 0
-    while position < len(arguments):
-        argument = arguments[position]
-        takes_value = argument in VALUE_FLAGS
-        value = arguments[position + 1 : position + 2] if takes_value else []
-        position += 1 + len(value)
-        is_input = not argument.startswith("-") or argument == "-"
-        if is_input or argument in _DROPPED_WITH_VALUE or argument in ("-c", "--"):
+    for is_input, words in argument_groups(list(arguments)):
+        flag = words[0]
+        if is_input or flag in _DROPPED_WITH_VALUE or flag == "-c" or flag.startswith(_DROPPED + _DROPPED_JOINED):
             continue
-        if argument.startswith(_DROPPED) or argument.startswith(_DROPPED_JOINED):
+        if flag == "-Xclang" and words[-1].startswith("-fembed-bitcode"):
             continue
-        if argument == "-Xclang" and value and value[0].startswith("-fembed-bitcode"):
-            continue
-        kept += [argument, *value]
+        kept += words
     return kept
 
 
