@@ -109,7 +109,7 @@ class ObservationReader:
                     return None
                 self._set_aside(received)
             line = self._line()
-            if line == END_MARK and not self._receive([self._scratch]):
+            if line == END_MARK and not self._pending and not self._receive([self._scratch]):
                 return None
             found = self._interpret(line)
             if found is not None:

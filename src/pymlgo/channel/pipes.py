@@ -16,7 +16,11 @@ from pymlgo.errors import ChannelError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipes:
-    """Our ends of a channel, both non-blocking."""
+    """Our ends of a channel, both non-blocking.
+
+    `<base>.in` is opened for reading *and* writing, as Linux allows: the open does not wait for the compiler, in
+    whatever order it opens its ends, and a compiler that reads never meets an end of file, where it would spin.
+    """
 
     base: Path
     to_compiler: int
@@ -25,13 +29,7 @@ class Pipes:
 
 @contextmanager
 def made_pipes() -> Iterator[Pipes]:
-    """A new channel in a temporary folder, for a compiler that we start ourselves.
-
-    Both pipes are opened for reading *and* writing, as Linux allows: no open waits for the compiler, in whatever order
-    it opens its ends; a compiler that reads never meets an end of file, where it would spin; and between the compilers
-    of one command (a `cc1` for each source) the channel does not look closed. That a compiler is gone is learned from
-    its process.
-    """
+    """A new channel in a temporary folder, for a compiler that we start ourselves."""
     with tempfile.TemporaryDirectory(prefix="mlgo-") as folder, contextlib.ExitStack() as stack:
         base = Path(folder, "channel")
         for end in (".in", ".out"):
@@ -39,16 +37,13 @@ def made_pipes() -> Iterator[Pipes]:
         yield Pipes(
             base=base,
             to_compiler=_opened(stack, f"{base}.in", os.O_RDWR),
-            from_compiler=_opened(stack, f"{base}.out", os.O_RDWR),
+            from_compiler=_opened(stack, f"{base}.out", os.O_RDONLY),
         )
 
 
 @contextmanager
 def named_pipes(base: Path) -> Iterator[Pipes]:
     """The channel `base` for a compiler that somebody else starts; pipes that are missing are made, and removed again.
-
-    `<base>.out` is opened for reading only: the hang-up of the last writer is the only sign that a compiler is
-    gone.
 
     Raises:
         ChannelError: a path exists and is no pipe, or cannot be made or opened.

@@ -23,6 +23,9 @@ from pymlgo.toolchain.process import STDERR_TAIL_BYTES, Child, opened_pidfd
 LOOKS_PER_LIMIT = 4
 """How often within `decision_s` the watch looks whether the compiler said something."""
 
+STRANGER_S = 1.0
+"""How long the end of file may take after the compiler's end: it needs no time where nobody else has the pipe open."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -56,7 +59,11 @@ class Watch(threading.Thread):
         self._limits = limits
         self._ends_at = time.monotonic() + limits.compile_s
         self._verdict: ChannelError | None = None
+        self._heard = threading.Event()
         self._stopped = os.eventfd(0, os.EFD_CLOEXEC)
+        self._path = f"{pipes.base}.out"
+        # Between two compilers of one command nobody else has the pipe open for writing.
+        self._holds_open = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._stderr_end = -1
         if process.stderr is not None:
             self._stderr_end = process.stderr.fileno()
@@ -70,20 +77,27 @@ class Watch(threading.Thread):
             ChannelError: it was ended because it passed a limit.
         """
         try:
-            return os.readv(self._from_compiler, buffers)
-        except BlockingIOError:  # the pipe blocks until `_wake`
-            if self._verdict is not None:
-                raise self._verdict from None
-            return 0
+            if received := os.readv(self._from_compiler, buffers):
+                return received
+        except BlockingIOError:  # the pipe blocks until `_hang_up`
+            pass
+        self._heard.set()
+        if self._verdict is not None:
+            raise self._verdict
+        return 0
 
     def stop(self) -> None:
         """End the watch and, with it, the compiler."""
+        self._heard.set()
         if self.is_alive():
             os.eventfd_write(self._stopped, 1)
             self.join()
-        if self._stopped >= 0:
-            os.close(self._stopped)
-            self._stopped = -1
+
+    def close(self) -> None:
+        """Close what the watch has opened; it must have been stopped."""
+        os.close(self._stopped)
+        if self.ident is None:  # never started
+            os.close(self._holds_open)
 
     def run(self) -> None:
         """The thread."""
@@ -94,7 +108,7 @@ class Watch(threading.Thread):
             self._process.kill_group()
             while self._drain_stderr():
                 pass
-            self._wake()
+            self._hang_up()
 
     def _look(self, exited: int) -> ChannelError | None:
         """Wait for the compiler's end, or for a limit: the error that says which."""
@@ -123,12 +137,16 @@ class Watch(threading.Thread):
                     f"the compiler said nothing for {limits.decision_s:g} s", hint="raise the limit of a decision"
                 )
 
-    def _wake(self) -> None:
-        # From here on the pipe does not block, and one more line in it ends a read that waits already. That holds even
-        # where a stranger still has the pipe open, so that no end of file would come.
+    def _hang_up(self) -> None:
+        """End the read of the thread that talks, now or when it comes to it."""
         os.set_blocking(self._from_compiler, False)
-        with contextlib.suppress(BlockingIOError):  # full: nobody waits
-            os.write(self._from_compiler, END_MARK)
+        os.close(self._holds_open)  # the usual end: no writer is left, and a read that waits sees the end of file
+        if not self._heard.wait(STRANGER_S):
+            # Somebody outside the group has the pipe open. A line that is no message wakes the read.
+            with contextlib.suppress(OSError):
+                writer = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                os.write(writer, END_MARK)
+                os.close(writer)
 
     def _drain_stderr(self) -> bool:
         """Keep what is there; False at its end."""
@@ -151,3 +169,4 @@ def watched(process: Child, pipes: Pipes, limits: Limits) -> Iterator[Watch]:
         yield watch
     finally:
         watch.stop()
+        watch.close()

@@ -1,4 +1,4 @@
-"""What users need for their own tests: a compiler that is none; in `strategies` (needs hypothesis) specs, headers, logs."""
+"""What users need for their own tests: a compiler that is none; `strategies` makes specs, headers and logs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The program behind `FakeCompiler`: plays a script over the channel, byte for byte as clang does.
 
 It is run as a file by a bare interpreter, so it imports nothing but the standard library. As LLVM's runner does, it
-opens `<base>.in` first, then `<base>.out`; flushes after the header, each context and each observation; and *spins* when
-its advice does not come: an end of file is no error there.
+opens `<base>.in` first, then `<base>.out`; flushes after the header, each context and each observation; and *spins*
+when its advice does not come: an end of file is no error there.
 
 Source: InteractiveModelRunner in llvm/lib/Analysis/InteractiveModelRunner.cpp (LLVM 22).
 """

@@ -42,12 +42,16 @@ for pause_s in (0, 0.05, 0.5):
 
 
 class Sentinel:
-    """The sentinel of this process; started at its first use and again whenever somebody ended it."""
+    """The sentinel of this process; started at its first use and again whenever somebody ended it.
+
+    Attributes:
+        pid: of the process that watches; 0 before the first use.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._token = ""
-        self._pid = 0
+        self.pid = 0
         self._our_end: int | None = None  # the descriptor whose end of file is our death
 
     def marked(self, environment: Mapping[str, str]) -> dict[str, str]:
@@ -60,7 +64,7 @@ class Sentinel:
 
     def _is_alive(self) -> bool:
         try:
-            return self._pid != 0 and os.waitpid(self._pid, os.WNOHANG) == (0, 0)
+            return self.pid != 0 and os.waitpid(self.pid, os.WNOHANG) == (0, 0)
         except ChildProcessError:
             return False
 
@@ -79,7 +83,7 @@ class Sentinel:
             start_new_session=True,
         )
         process.returncode = 0  # it outlives us: Popen need not wait for it, nor warn that nobody did
-        self._pid = process.pid
+        self.pid = process.pid
         if process.stdin is not None:
             self._our_end = os.dup(process.stdin.fileno())
             process.stdin.close()
@@ -88,7 +92,7 @@ class Sentinel:
         """Let go of the pipe; the next child gets a new sentinel."""
         if self._our_end is not None:
             os.close(self._our_end)
-        self._pid, self._our_end = 0, None
+        self.pid, self._our_end = 0, None
 
     def forget_parents(self) -> None:
         """In a forked child: the parent's sentinel waits for the parent's death, so our copy of its pipe must go."""
