@@ -1,13 +1,13 @@
 #include "binding.h"
 
+#include "failure.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
 using namespace llvm;
 
 namespace mlgo {
-
-static Error failure(const Twine &Message) { return createStringError(inconvertibleErrorCode(), Message); }
 
 static bool agree(const TensorSpec &One, const TensorSpec &Other) {
   bool BothScalar = One.getElementCount() == 1 && Other.getElementCount() == 1;
@@ -20,7 +20,7 @@ Expected<Binding> bindByName(const CompiledPolicy &Policy, ArrayRef<TensorSpec> 
     const TensorSpec &Input = Policy.inputs()[I];
     const auto *Found = find_if(Offered, [&](const TensorSpec &Spec) { return Spec.name() == Input.name(); });
     if (Found == Offered.end()) {
-      if (!Policy.defaultOf(I))
+      if (!Policy.hasDefault(I))
         return failure("policy " + Policy.name() + " needs the feature " + Input.name() +
                        ", which this compiler does not send");
       Result.push_back(-1);

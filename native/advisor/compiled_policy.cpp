@@ -1,5 +1,6 @@
 #include "compiled_policy.h"
 
+#include "failure.h"
 #include "policy_abi.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -20,8 +21,6 @@ namespace mlgo {
 static constexpr uint32_t MostTensors = 4096, HighestRank = 8;
 static constexpr int64_t MostElements = 1 << 20;
 
-static Error failure(const Twine &Message) { return createStringError(inconvertibleErrorCode(), Message); }
-
 struct CompiledPolicy::Interface {
   void *Library = nullptr;
   decltype(&mlgo_abi_version) AbiVersion;
@@ -34,9 +33,10 @@ struct CompiledPolicy::Interface {
   decltype(&mlgo_create) Create;
   decltype(&mlgo_destroy) Destroy;
   decltype(&mlgo_arg_data) ArgData, ResultData;
+  decltype(&mlgo_input_default) InputDefault;
+  decltype(&mlgo_isa) Isa;
   decltype(&mlgo_run) Run;
-  // Not part of version 1: only policies with defaults export it.
-  const void *(*InputDefault)(uint32_t) = nullptr;
+  decltype(&mlgo_error) Wrong;
 
   template <typename Function> Error bind(Function &Target, const char *Symbol) {
     Target = reinterpret_cast<Function>(dlsym(Library, Symbol));
@@ -67,8 +67,10 @@ struct CompiledPolicy::Interface {
     Bind(Destroy, "mlgo_destroy");
     Bind(ArgData, "mlgo_arg_data");
     Bind(ResultData, "mlgo_result_data");
+    Bind(InputDefault, "mlgo_input_default");
+    Bind(Isa, "mlgo_isa");
     Bind(Run, "mlgo_run");
-    InputDefault = reinterpret_cast<decltype(InputDefault)>(dlsym(Library, "mlgo_input_default"));
+    Bind(Wrong, "mlgo_error");
     return Result;
   }
 };
@@ -162,13 +164,13 @@ Expected<const CompiledPolicy *> CompiledPolicy::load(const std::string &Path) {
   return Slot.get();
 }
 
-const void *CompiledPolicy::defaultOf(unsigned Index) const {
-  return Functions->InputDefault ? Functions->InputDefault(Index) : nullptr;
-}
+bool CompiledPolicy::hasDefault(unsigned Index) const { return Functions->InputDefault(Index) != nullptr; }
 
-std::unique_ptr<PolicyInstance> CompiledPolicy::instantiate() const {
+Expected<std::unique_ptr<PolicyInstance>> CompiledPolicy::instantiate() const {
   std::unique_ptr<PolicyInstance> Instance(new PolicyInstance(*this));
-  return Instance->Handle ? std::move(Instance) : nullptr;
+  if (!Instance->Handle)
+    return failure("policy " + Twine(Path) + " cannot run here: it was compiled for " + Functions->Isa());
+  return Expected<std::unique_ptr<PolicyInstance>>(std::move(Instance));
 }
 
 PolicyInstance::PolicyInstance(const CompiledPolicy &Policy) : Policy(Policy) {
@@ -176,11 +178,8 @@ PolicyInstance::PolicyInstance(const CompiledPolicy &Policy) : Policy(Policy) {
   Handle = F.Create();
   if (!Handle)
     return;
-  for (unsigned I = 0; I < Policy.inputs().size(); ++I) {
+  for (unsigned I = 0; I < Policy.inputs().size(); ++I)
     InputData.push_back(F.ArgData(Handle, I));
-    if (const void *Default = Policy.defaultOf(I))
-      std::memcpy(InputData[I], Default, Policy.inputs()[I].getTotalTensorBufferSize());
-  }
   for (unsigned I = 0; I < Policy.outputs().size(); ++I) {
     OutputData.push_back(F.ResultData(Handle, I));
     if (Policy.outputs()[I].isElementType<float>())
@@ -199,6 +198,8 @@ const char *PolicyInstance::run() {
   } catch (...) {
     return "the policy threw an exception";
   }
+  if (const char *Wrong = Policy.Functions->Wrong(Handle))
+    return Wrong;
   for (unsigned I : FloatOutputs) {
     const auto *Values = static_cast<const float *>(OutputData[I]);
     for (size_t E = 0; E < Policy.outputs()[I].getElementCount(); ++E)

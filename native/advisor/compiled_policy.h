@@ -28,11 +28,11 @@ public:
   /// Output 0 is the decision.
   const std::vector<llvm::TensorSpec> &outputs() const { return Outputs; }
 
-  /// The value that input `Index` keeps when the compiler does not send it, or null: then the policy cannot
-  /// do without.
-  const void *defaultOf(unsigned Index) const;
+  /// True when the policy can do without input `Index`: its instances hold a default there.
+  bool hasDefault(unsigned Index) const;
 
-  std::unique_ptr<PolicyInstance> instantiate() const;
+  /// Fails when this CPU lacks instructions that the policy was compiled for, or memory is short.
+  llvm::Expected<std::unique_ptr<PolicyInstance>> instantiate() const;
 
 private:
   friend class PolicyInstance;
@@ -58,7 +58,8 @@ public:
   void *input(unsigned Index) { return InputData[Index]; }
   const void *output(unsigned Index) const { return OutputData[Index]; }
 
-  /// Evaluates; null when all is well, else what went wrong: an exception, or an output that is not a number.
+  /// Evaluates; null when all is well, else what went wrong: the policy's own error, an exception, or a float
+  /// output that is NaN.
   const char *run();
 
 private:

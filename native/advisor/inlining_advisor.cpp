@@ -3,6 +3,7 @@
 #include "binding.h"
 #include "compiled_policy.h"
 #include "decision_key.h"
+#include "failure.h"
 #include "features.h"
 #include "log_file.h"
 #include "options.h"
@@ -26,8 +27,7 @@ static thread_local ModuleAnalysisManager *ManagerOfThread = nullptr;
 void rememberModuleAnalysisManager(ModuleAnalysisManager &MAM) { ManagerOfThread = &MAM; }
 
 bool inliningIsWanted() {
-  const AdvisorOptions &Options = advisorOptions();
-  return policyFor(Problem).isNamed() || !Options.Overrides.empty() || logIsWanted(Problem);
+  return policyFor(Problem).isNamed() || overridesAreFor(Problem) || logIsWanted(Problem);
 }
 
 static const std::vector<TensorSpec> &initialFeatures() {
@@ -84,6 +84,7 @@ private:
 
   bool decide(CallBase &Call);
   bool askPolicy(CallBase &Call);
+  const char *runPolicy();
   bool askDefault(CallBase &Call);
   void computeExtensions(CallBase &Call);
   void giveExtensions();
@@ -247,11 +248,7 @@ bool InliningAdvisor::askPolicy(CallBase &Call) {
   if (WantsDefault)
     askDefault(Call);
   giveExtensions();
-  const char *Wrong;
-  {
-    Stopwatch Watch(Timed, Counts.PolicyNs);
-    Wrong = Given.Policy->run();
-  }
+  const char *Wrong = runPolicy();
   if (Wrong) {
     PolicyFailed = true;
     reportFallback(Problem, M.getName(), Wrong);
@@ -260,6 +257,14 @@ bool InliningAdvisor::askPolicy(CallBase &Call) {
   }
   ++Counts.ByPolicy;
   return *static_cast<const int64_t *>(Given.Policy->output(0)) != 0;
+}
+
+const char *InliningAdvisor::runPolicy() {
+  Stopwatch Watch(Timed, Counts.PolicyNs);
+  if (const char *Wrong = Given.Policy->run())
+    return Wrong;
+  int64_t Advice = *static_cast<const int64_t *>(Given.Policy->output(0));
+  return Advice == 0 || Advice == 1 ? nullptr : "the policy's answer is neither 0 nor 1";
 }
 
 bool InliningAdvisor::askDefault(CallBase &Call) {
@@ -304,7 +309,7 @@ static Expected<Setup> prepare() {
   Result.CompilerFeatures = initialFeatures();
   const PolicyChoice &Choice = policyFor(Problem);
   if (Choice.Broken)
-    return createStringError(inconvertibleErrorCode(), *Choice.Broken);
+    return failure(*Choice.Broken);
   if (Choice.Policy) {
     if (Error Unfit = checkDecision<int64_t>(*Choice.Policy, Problem))
       return Expected<Setup>(std::move(Unfit));
@@ -312,11 +317,12 @@ static Expected<Setup> prepare() {
     if (!Inputs)
       return Inputs.takeError();
     Result.Inputs = std::move(*Inputs);
-    Result.Policy = Choice.Policy->instantiate();
-    if (!Result.Policy)
-      return createStringError(inconvertibleErrorCode(), "the policy cannot be instantiated");
+    Expected<std::unique_ptr<PolicyInstance>> Instance = Choice.Policy->instantiate();
+    if (!Instance)
+      return Instance.takeError();
+    Result.Policy = std::move(*Instance);
   }
-  Expected<const Overrides *> Fixed = fixedDecisions();
+  Expected<const Overrides *> Fixed = fixedDecisions(Problem);
   if (!Fixed)
     return Fixed.takeError();
   Result.Fixed = *Fixed;

@@ -17,7 +17,7 @@ namespace mlgo {
 
 bool logIsWanted(StringRef Problem) {
   const AdvisorOptions &Options = advisorOptions();
-  return !Options.LogFolder.empty() && is_contained(Options.LogProblems, Problem.str());
+  return !Options.LogFolder.empty() && is_contained(Options.Problems, Problem.str());
 }
 
 std::unique_ptr<LogFile> LogFile::create(StringRef Problem, const std::vector<TensorSpec> &Features,

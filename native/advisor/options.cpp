@@ -16,8 +16,9 @@ static cl::opt<std::string> OverridesOption("mlgo-overrides",
                                             cl::value_desc("file"), cl::Hidden);
 static cl::opt<std::string> LogOption("mlgo-log", cl::desc("Folder for training logs"),
                                       cl::value_desc("folder"), cl::Hidden);
-static cl::list<std::string> LogProblemsOption("mlgo-log-problems", cl::CommaSeparated, cl::Hidden,
-                                               cl::desc("Which problems to log (default: inlining)"));
+static cl::list<std::string>
+    ProblemsOption("mlgo-problems", cl::CommaSeparated, cl::Hidden,
+                   cl::desc("What log and overrides are about: inlining (the default), eviction, priority"));
 static cl::opt<std::string> ReportOption("mlgo-report", cl::desc("File to append what was done to"),
                                          cl::value_desc("file"), cl::Hidden);
 
@@ -45,9 +46,9 @@ static AdvisorOptions readOptions() {
   Options.Policies = listOf(PolicyOption, "PYMLGO_POLICY", ':');
   Options.Overrides = textOf(OverridesOption, "PYMLGO_OVERRIDES");
   Options.LogFolder = textOf(LogOption, "PYMLGO_LOG");
-  Options.LogProblems = listOf(LogProblemsOption, "PYMLGO_LOG_PROBLEMS", ',');
-  if (Options.LogProblems.empty())
-    Options.LogProblems = {"inlining"};
+  Options.Problems = listOf(ProblemsOption, "PYMLGO_PROBLEMS", ',');
+  if (Options.Problems.empty())
+    Options.Problems = {"inlining"};
   Options.Report = textOf(ReportOption, "PYMLGO_REPORT");
   return Options;
 }

@@ -1,5 +1,6 @@
 // The entry point that clang, opt, llc and lld call after loading the plugin.
 #include "inlining_advisor.h"
+#include "regalloc_takeover.h"
 #include "report.h"
 
 #include "llvm/Config/llvm-config.h"
@@ -26,21 +27,66 @@ static void start() {
   });
 }
 
-static void registerCallbacks(PassBuilder &Builder) {
-  start();
-  if (!mlgo::inliningIsWanted())
-    return;
-  Builder.registerAnalysisRegistrationCallback([](ModuleAnalysisManager &MAM) {
-    mlgo::rememberModuleAnalysisManager(MAM);
-    MAM.registerPass([] { return PluginInlineAdvisorAnalysis(mlgo::createInliningAdvisor); });
-  });
+namespace {
+/// Shows a module to a function and changes nothing.
+struct ShowModule : PassInfoMixin<ShowModule> {
+  using Viewer = void (*)(const Module &);
+  explicit ShowModule(Viewer View) : View(View) {}
+  PreservedAnalyses run(Module &M, ModuleAnalysisManager &) {
+    View(M);
+    return PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
+  Viewer View;
+};
+} // namespace
+
+static void addLastPass(PassBuilder &Builder, ShowModule::Viewer View) {
+#if LLVM_VERSION_MAJOR >= 20
+  auto AddPass = [View](ModulePassManager &Passes, OptimizationLevel, ThinOrFullLTOPhase) {
+    Passes.addPass(ShowModule(View));
+  };
+#else
+  auto AddPass = [View](ModulePassManager &Passes, OptimizationLevel) { Passes.addPass(ShowModule(View)); };
+#endif
+  Builder.registerOptimizerLastEPCallback(AddPass);
+  Builder.registerFullLinkTimeOptimizationLastEPCallback(
+      [View](ModulePassManager &Passes, OptimizationLevel) { Passes.addPass(ShowModule(View)); });
 }
 
-extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo() {
+static void registerCallbacks(PassBuilder &Builder) {
+  start();
+  if (mlgo::inliningIsWanted())
+    Builder.registerAnalysisRegistrationCallback([](ModuleAnalysisManager &MAM) {
+      mlgo::rememberModuleAnalysisManager(MAM);
+      MAM.registerPass([] { return PluginInlineAdvisorAnalysis(mlgo::createInliningAdvisor); });
+    });
+  if (!mlgo::registerAllocationIsWanted())
+    return;
+  mlgo::takeOverRegisterAllocation();
+  // Code is generated in the thread that optimized the module, right after.
+  addLastPass(Builder, [](const Module &M) { mlgo::rememberFunctionSizes(M); });
+}
+
+#if LLVM_VERSION_MAJOR >= 22
+/// llc runs no optimization pipeline, only this.
+static bool beforeCodeGeneration(Module &M, TargetMachine &, CodeGenFileType, raw_pwrite_stream &) {
+  start();
+  mlgo::takeOverRegisterAllocation();
+  mlgo::rememberFunctionSizes(M);
+  return false;
+}
+#endif
+
+extern "C" LLVM_ATTRIBUTE_WEAK
+    __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetPassPluginInfo() {
   PassPluginLibraryInfo Info{};
   Info.APIVersion = LLVM_PLUGIN_API_VERSION;
   Info.PluginName = "pymlgo-advisor";
   Info.PluginVersion = LLVM_VERSION_STRING;
   Info.RegisterPassBuilderCallbacks = registerCallbacks;
+#if LLVM_VERSION_MAJOR >= 22
+  Info.PreCodeGenCallback = beforeCodeGeneration;
+#endif
   return Info;
 }

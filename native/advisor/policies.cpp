@@ -1,7 +1,9 @@
 #include "policies.h"
 
+#include "failure.h"
 #include "options.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/Twine.h"
 
@@ -58,10 +60,16 @@ static Loaded loadOverrides() {
   return Result;
 }
 
-Expected<const Overrides *> fixedDecisions() {
+bool overridesAreFor(StringRef Problem) {
+  return !advisorOptions().Overrides.empty() && is_contained(advisorOptions().Problems, Problem.str());
+}
+
+Expected<const Overrides *> fixedDecisions(StringRef Problem) {
+  if (!overridesAreFor(Problem))
+    return nullptr;
   static const Loaded Result = loadOverrides();
   if (!Result.Wrong.empty())
-    return createStringError(inconvertibleErrorCode(), Result.Wrong);
+    return failure(Result.Wrong);
   return Result.Fixed ? &*Result.Fixed : nullptr;
 }
 

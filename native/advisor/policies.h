@@ -24,7 +24,10 @@ struct PolicyChoice {
 
 const PolicyChoice &policyFor(llvm::StringRef Problem);
 
-/// The overrides of this process; null when none are named.
-llvm::Expected<const Overrides *> fixedDecisions();
+/// True when overrides are named and are about this problem.
+bool overridesAreFor(llvm::StringRef Problem);
+
+/// The overrides that are about this problem; null when there are none.
+llvm::Expected<const Overrides *> fixedDecisions(llvm::StringRef Problem);
 
 } // namespace mlgo
