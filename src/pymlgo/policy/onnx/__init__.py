@@ -1,0 +1,1 @@
+"""ONNX in and out; needs the extra `onnx`, which is imported where it is used."""
