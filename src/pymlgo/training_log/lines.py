@@ -43,4 +43,4 @@ def context_line(name: str) -> bytes:
 
 def valid_name(name: str) -> str:
     """`name` with each piece that is not Unicode replaced by U+FFFD, as LLVM's JSON printer does."""
-    return name.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
