@@ -12,6 +12,7 @@ VERBS = {
     "make": ("corpus_extract", "from a folder of bitcode files"),
     "combine": ("corpus_extract", "one description for the corpora in a folder"),
     "record": ("corpus_record", "is prepared: run a build so that it embeds bitcode, and write its compile database"),
+    "fetch": ("corpus_fetch", "from public source packages, by a recipe"),
     "describe": ("corpus_extract", "what is in a corpus"),
 }
 """Each verb is `configure_<verb>(parser)` and `run_<verb>(arguments) -> int` of a module beside this one."""

@@ -53,7 +53,7 @@ EXPLANATIONS: dict[Reason, str] = {
     Reason.MERGED: "modules merged by `ld -r` whose bitcode and command lines do not pair up",
     Reason.OPTIMIZED: "the bitcode is already optimized (the driver's -fembed-bitcode instead of -Xclang's)",
     Reason.OTHER_LEVEL: "compiled at another optimization level than the wanted one",
-    Reason.FILTERED: "no argument matches the command filter",
+    Reason.FILTERED: "no argument matches the command filter, or not the source the source filter",
     Reason.NO_INDEX: "the ThinLTO index is missing",
     Reason.NO_LTO_COMMAND: "LLVM IR of an -flto build, and no clang was found to work out its command line",
     Reason.OBJCOPY_FAILED: "llvm-objcopy failed",
@@ -76,6 +76,7 @@ class Candidate:
         language: of the source, as the driver knows it.
         command: the driver's command line; kept only for LLVM IR objects, which carry none.
         index: the ThinLTO index beside a module of local ThinLTO.
+        native: the object that lld made of it, if it was kept.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Candidate:
     language: str = ""
     command: tuple[str, ...] = ()
     index: str | None = None
+    native: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ BIG_UUID = bytes.fromhex("c7a1bad1eebaa94baf20faf66aa4dcb8")
 CNT_CODE, CNT_INITIALIZED_DATA, CNT_UNINITIALIZED_DATA = 0x20, 0x40, 0x80
 MEM_WRITE = 0x80000000
 FUNCTION_TYPE = 0x20
+RELOCATION_BYTES = 10
 
 _SECTION = struct.Struct("<8sIIIIIIHHI")
 
@@ -71,7 +72,7 @@ def _strings(source: Source, layout: _Layout) -> bytes:
 
 
 def _section(fields: tuple[bytes, int, int, int, int, int, int, int, int, int], strings: bytes) -> Section:
-    raw_name, _virtual_size, _address, size, offset, *_, flags = fields
+    raw_name, _virtual_size, _address, size, offset, relocations, _lines, relocation_count, _, flags = fields
     return Section(
         name=_section_name(raw_name, strings),
         offset=offset,
@@ -80,6 +81,7 @@ def _section(fields: tuple[bytes, int, int, int, int, int, int, int, int, int], 
         # llvm-size asks isBerkeleyText, which for COFF is isText: code only.
         is_berkeley_text=bool(flags & CNT_CODE),
         holds_data=bool(offset) and not flags & CNT_UNINITIALIZED_DATA,
+        relocations=(relocations, relocation_count * RELOCATION_BYTES),
     )
 
 

@@ -130,6 +130,8 @@ def _arguments(entry: dict[str, object]) -> list[str] | str:
 def _objects(line: DriverLine, file: str, output: str) -> list[tuple[str, str, str]]:
     """(source, language, object) of an entry whose own fields fill what its command does not tell."""
     found = line.objects()
+    if len(found) > 1:  # one command for many sources stands in the database once for each
+        found = [each for each in found if each[0] == file] or found
     if len(found) == 1 and not line.output and output:
         source, language, _ = found[0]
         return [(source, language, output)]

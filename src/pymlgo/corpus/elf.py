@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,30 +21,56 @@ SHN_XINDEX, SHN_LORESERVE = 0xFFFF, 0xFF00
 STT_FUNC, STT_GNU_IFUNC = 2, 10
 
 
-@dataclass(frozen=True, slots=True)
-class _Class:
-    """The layouts of one class (32 or 64 bits) in one byte order."""
+class Symbol(NamedTuple):
+    """One entry of the symbol table."""
 
+    name: int
+    info: int
+    section: int
+    value: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ElfClass:
+    """The layouts of one class (32 or 64 bits: `wide`) in one byte order."""
+
+    order: str
+    wide: bool
     header: struct.Struct
     section: struct.Struct
     symbol: struct.Struct
-    wide: bool
+
+    def symbols(self, table: bytes) -> Iterator[Symbol]:
+        """The entries of a symbol table."""
+        for fields in self.symbol.iter_unpack(table):
+            if self.wide:
+                name, info, _other, section, value, size = fields
+            else:
+                name, value, size, info, _other, section = fields
+            yield Symbol(name, info, section, value, size)
+
+    def relocation(self, *, with_addend: bool) -> struct.Struct:
+        """The layout of a relocation: offset, symbol and type in one number, addend."""
+        form = ("QQq" if with_addend else "QQ") if self.wide else ("IIi" if with_addend else "II")
+        return struct.Struct(self.order + form)
 
 
 _CLASSES = {
-    (bits, order): _Class(
+    (bits, order): ElfClass(
+        order=order,
+        wide=bits == 2,
         # From e_type on: type, machine, version, entry, phoff, shoff, flags, ehsize, phentsize, phnum, shentsize, …
         header=struct.Struct(order + ("HHIQQQIHHHHHH" if bits == 2 else "HHIIIIIHHHHHH")),
         section=struct.Struct(order + ("IIQQQQIIQQ" if bits == 2 else "IIIIIIIIII")),
         symbol=struct.Struct(order + ("IBBHQQ" if bits == 2 else "IIIBBH")),
-        wide=bits == 2,
     )
     for bits in (1, 2)
     for order in "<>"
 }
 
 
-class _Header(NamedTuple):
+class SectionHeader(NamedTuple):
     """One entry of the section table; a named tuple, because thousands are made for one object."""
 
     name: int
@@ -64,7 +91,7 @@ def read_elf(source: Source, *, with_functions: bool = False) -> ObjectFile:
     Raises:
         ObjectError: it is damaged.
     """
-    layout, headers, names = _section_table(source)
+    layout, headers, names = section_table(source)
     sections = tuple(_section(each, names) for each in headers)
     functions = _functions(source, layout, headers) if with_functions else ()
     return ObjectFile("ELF", source, sections, functions)
@@ -79,7 +106,7 @@ def read_sections(source: Source, wanted: tuple[str, ...]) -> list[bytes | None]
     Raises:
         ObjectError: the file is damaged.
     """
-    _, headers, names = _section_table(source)
+    _, headers, names = section_table(source)
     keys = [name.encode("utf-8", "surrogateescape") + b"\0" for name in wanted]
     found: list[bytes | None] = [None] * len(keys)
     # Where a name stands in the string table is looked up once; sections may share a longer name's end.
@@ -91,7 +118,12 @@ def read_sections(source: Source, wanted: tuple[str, ...]) -> list[bytes | None]
     return found
 
 
-def _section_table(source: Source) -> tuple[_Class, list[_Header], bytes]:
+def section_table(source: Source) -> tuple[ElfClass, list[SectionHeader], bytes]:
+    """The object's class, its section headers, and the string table with their names.
+
+    Raises:
+        ObjectError: the file is damaged.
+    """
     ident = source.read(0, 16)
     try:
         layout = _CLASSES[ident[4], "<" if ident[5] == 1 else ">" if ident[5] == 2 else ""]
@@ -103,12 +135,12 @@ def _section_table(source: Source) -> tuple[_Class, list[_Header], bytes]:
         return layout, [], b""
     if entry_size != layout.section.size:
         raise ObjectError(f"damaged ELF: section headers of {entry_size} bytes")
-    first = _Header._make(layout.section.unpack(source.read(table, entry_size)))
+    first = SectionHeader._make(layout.section.unpack(source.read(table, entry_size)))
     # More sections than the header's 16 bits hold are counted in the first entry, which is otherwise empty.
     count = count or first.size
     names_index = first.link if names_index == SHN_XINDEX else names_index
     raw = source.read(table, count * entry_size)
-    headers = [_Header._make(each) for each in layout.section.iter_unpack(raw)]
+    headers = [SectionHeader._make(each) for each in layout.section.iter_unpack(raw)]
     if not headers:
         return layout, [], b""
     if names_index >= len(headers):
@@ -117,7 +149,7 @@ def _section_table(source: Source) -> tuple[_Class, list[_Header], bytes]:
     return layout, headers, source.read(names.offset, names.size) if names_index else b""
 
 
-def _section(header: _Header, names: bytes) -> Section:
+def _section(header: SectionHeader, names: bytes) -> Section:
     allocated, executable = bool(header.flags & SHF_ALLOC), bool(header.flags & SHF_EXECINSTR)
     return Section(
         name=name_at(names, header.name),
@@ -129,7 +161,7 @@ def _section(header: _Header, names: bytes) -> Section:
     )
 
 
-def _functions(source: Source, layout: _Class, headers: list[_Header]) -> tuple[FunctionSymbol, ...]:
+def _functions(source: Source, layout: ElfClass, headers: list[SectionHeader]) -> tuple[FunctionSymbol, ...]:
     table = next((each for each in headers if each.type == SHT_SYMTAB), None)
     if table is None:
         return ()
@@ -137,13 +169,9 @@ def _functions(source: Source, layout: _Class, headers: list[_Header]) -> tuple[
         raise ObjectError("damaged ELF: symbol table")
     names = source.read(headers[table.link].offset, headers[table.link].size)
     functions = []
-    for fields in layout.symbol.iter_unpack(source.read(table.offset, table.size)):
-        if layout.wide:
-            name, info, _other, section, value, size = fields
-        else:
-            name, value, size, info, _other, section = fields
+    for symbol in layout.symbols(source.read(table.offset, table.size)):
         # Section 0 means "defined elsewhere"; the reserved numbers are absolute and common symbols.
-        is_defined = section != 0 and (section < SHN_LORESERVE or section == SHN_XINDEX)
-        if info & 0xF in (STT_FUNC, STT_GNU_IFUNC) and is_defined:
-            functions.append(FunctionSymbol(name_at(names, name), section, value, size))
+        is_defined = symbol.section != 0 and (symbol.section < SHN_LORESERVE or symbol.section == SHN_XINDEX)
+        if symbol.info & 0xF in (STT_FUNC, STT_GNU_IFUNC) and is_defined:
+            functions.append(FunctionSymbol(name_at(names, symbol.name), symbol.section, symbol.value, symbol.size))
     return tuple(functions)

@@ -48,6 +48,7 @@ class ExtractOptions:
 
     Attributes:
         cmd_filter: keep a module if one of its arguments matches this regular expression somewhere.
+        only_sources: keep a module if the path of its source file matches this regular expression somewhere.
         thinlto: how the build was linked, if with ThinLTO.
         sections: where bitcode and command lines are in the objects.
         objcopy: an llvm-objcopy to read objects with, instead of reading them in process.
@@ -58,6 +59,7 @@ class ExtractOptions:
     """
 
     cmd_filter: str | None = None
+    only_sources: str | None = None
     thinlto: ThinLTO | None = None
     sections: SectionNames = field(default_factory=SectionNames)
     objcopy: str | None = None
@@ -67,10 +69,11 @@ class ExtractOptions:
     license_note: str = ""
 
     def __post_init__(self) -> None:
-        try:
-            re.compile(self.cmd_filter or "")
-        except re.error as error:
-            raise ConfigError(f"the command filter {self.cmd_filter!r} is no regular expression: {error}") from error
+        for pattern in (self.cmd_filter, self.only_sources):
+            try:
+                re.compile(pattern or "")
+            except re.error as error:
+                raise ConfigError(f"the filter {pattern!r} is no regular expression: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,8 @@ class ExtractResult:
         producers: modules by the LLVM that wrote them.
         examples: for each reason one thing that was skipped, and what there is to say about it.
         hints: what the reader should know or do about it.
+        override_checked: local ThinLTO: modules on which the generated command line was checked against lld's objects.
+        override_matching: those whose objects it gave.
     """
 
     output_dir: Path
@@ -96,6 +101,8 @@ class ExtractResult:
     producers: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, str] = field(default_factory=dict)
     hints: tuple[str, ...] = ()
+    override_checked: int = 0
+    override_matching: int = 0
 
 
 def extract(
@@ -166,6 +173,8 @@ def extract_object(candidate: Candidate, folder: OutputFolder, options: ExtractO
         CorpusError: the disk is full, read-only or broken.
     """
     try:
+        if options.only_sources is not None and not re.search(options.only_sources, candidate.source):
+            raise NoModule(Reason.FILTERED, candidate.source)
         if options.thinlto == "local":
             return [_copy_local(candidate, folder)]
         with opened(candidate.path, candidate.start, candidate.length) as source:
@@ -207,6 +216,8 @@ def _record(
         module=name,
         object_path=candidate.path,
         offset=candidate.start,
+        length=candidate.length,
+        native=candidate.native,
         source=candidate.source,
         producer=producer,
         level=level,
@@ -353,7 +364,8 @@ class _Tally:
             self.examples.setdefault(record.reason.value, ": ".join(filter(None, (record.what, record.detail))))
             return
         self.modules += 1
-        self.levels[record.level or "unknown"] += 1
+        if record.level:
+            self.levels[record.level] += 1
         self.producers[record.producer or "unknown"] += 1
 
     def result(self, output_dir: Path) -> ExtractResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -27,6 +27,7 @@ def extract_corpus(
     input_type: str = "json",
     obj_base_dir: Path | None = None,
     options: ExtractOptions | None = None,
+    about: Mapping[str, object] | None = None,
 ) -> ExtractResult:
     """Extract a corpus from a build.
 
@@ -36,6 +37,7 @@ def extract_corpus(
         input_type: one of `INPUT_TYPES`, in LLVM's spelling or with dashes.
         obj_base_dir: objects are named relative to it, and paths in parameter files and aquery results start there.
         options: how to extract.
+        about: more on where the modules come from, for the manifest.
 
     Raises:
         ConfigError: input, type and ThinLTO mode do not go together.
@@ -52,7 +54,8 @@ def extract_corpus(
     if input_path is None:
         raise ConfigError("an input is needed", hint="give --input, or --thinlto-build=local with --obj-base-dir")
     kind = known_type(input_type)
-    source = {"input": str(input_path), "type": kind, "obj_base_dir": str(obj_base_dir) if obj_base_dir else ""}
+    source: dict[str, object] = {"input": str(input_path), "type": kind, "obj_base_dir": str(obj_base_dir or "")}
+    source |= about or {}
     return extract(_offers(input_path, kind, obj_base_dir), output_dir, options, source=source)
 
 

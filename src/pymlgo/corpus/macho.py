@@ -25,6 +25,7 @@ LC_SEGMENT, LC_SEGMENT_64, LC_SYMTAB = 0x1, 0x19, 0x2
 SECTION_TYPE_MASK = 0xFF
 ZEROFILL_TYPES = {0x1, 0xC, 0x12}
 PURE_INSTRUCTIONS = 0x80000000
+RELOCATION_BYTES = 8
 N_STAB, N_TYPE, N_SECT = 0xE0, 0x0E, 0x0E
 ASSEMBLER_LABELS = ("l", "L")
 """Private and linker-private labels; functions of C and C++ begin with an underscore."""
@@ -84,7 +85,7 @@ def _read_segment(data: bytes, order: str, wide: bool, sections: list[Section], 
     if start + count * layout.size > len(data):
         raise ObjectError(f"damaged Mach-O: {count} sections in a segment command of {len(data)} bytes")
     for number in range(count):
-        name, segment, address, size, offset, _align, _reloff, _nreloc, flags, *_ = layout.unpack_from(
+        name, segment, address, size, offset, _align, relocations, relocation_count, flags, *_ = layout.unpack_from(
             data, start + number * layout.size
         )
         segment_name, section_name = (each.rstrip(b"\0").decode("utf-8", "surrogateescape") for each in (segment, name))
@@ -96,6 +97,7 @@ def _read_segment(data: bytes, order: str, wide: bool, sections: list[Section], 
                 is_code=bool(flags & PURE_INSTRUCTIONS),
                 is_berkeley_text=segment_name == "__TEXT",
                 holds_data=flags & SECTION_TYPE_MASK not in ZEROFILL_TYPES,
+                relocations=(relocations, relocation_count * RELOCATION_BYTES),
             )
         )
         addresses.append(address)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pymlgo.corpus.bitcode import BitcodeError, is_bitcode, producer_of
@@ -194,15 +194,6 @@ def _combined_records(folders: Sequence[Path]) -> Iterator[Record]:
     for folder in folders:
         for record in read_manifest(folder):
             if isinstance(record, ModuleRecord):
-                yield ModuleRecord(
-                    module=f"{folder.name}/{record.module}",
-                    object_path=record.object_path,
-                    offset=record.offset,
-                    source=record.source,
-                    producer=record.producer,
-                    level=record.level,
-                    lto=record.lto,
-                    files=record.files,
-                )
+                yield replace(record, module=f"{folder.name}/{record.module}")
             else:
                 yield Skipped(what=f"{folder.name}/{record.what}", reason=record.reason, detail=record.detail)

@@ -37,6 +37,8 @@ class ModuleRecord:
         module: its name in the corpus.
         object_path: the object file it was in; the archive, for a member.
         offset: where the object begins in that file.
+        length: its bytes from there, for a member of an archive; None for the whole file.
+        native: the object that a linker made of the module (ThinLTO), where `object_path` is none.
         source: the source file, if the input told.
         producer: the LLVM that wrote the bitcode, such as `LLVM22.1.8`.
         level: the `-O` flag of its command line.
@@ -48,6 +50,8 @@ class ModuleRecord:
     module: str
     object_path: str = ""
     offset: int = 0
+    length: int | None = None
+    native: str = ""
     source: str = ""
     producer: str = ""
     level: str = ""
@@ -55,11 +59,17 @@ class ModuleRecord:
     files: tuple[WrittenFile, ...] = ()
     stamp: tuple[int, int] = (0, 0)
 
+    @property
+    def reference(self) -> str:
+        """The file with the machine code that a replay should give."""
+        return self.native or self.object_path
+
     def to_json(self) -> dict[str, object]:
         """The line of the manifest; what is empty is left out."""
         row: dict[str, object] = {"module": self.module}
-        values = {"object": self.object_path, "offset": self.offset, "source": self.source, "producer": self.producer}
-        row |= {key: value for key, value in (values | {"level": self.level, "lto": self.lto}).items() if value}
+        values: dict[str, object] = {"object": self.object_path, "offset": self.offset, "length": self.length}
+        values |= {"native": self.native, "source": self.source, "producer": self.producer, "level": self.level}
+        row |= {key: value for key, value in (values | {"lto": self.lto}).items() if value}
         return row | {"files": {each.suffix: [each.sha256, each.size_bytes] for each in self.files}}
 
 
@@ -214,6 +224,8 @@ def _record(row: dict[str, object]) -> Record:
         module=str(row["module"]),
         object_path=str(row.get("object", "")),
         offset=_integer(row.get("offset", 0)),
+        length=_integer(row["length"]) if "length" in row else None,
+        native=str(row.get("native", "")),
         source=str(row.get("source", "")),
         producer=str(row.get("producer", "")),
         level=str(row.get("level", "")),

@@ -91,7 +91,8 @@ class FileSource:
 class Section:
     """One section. `is_code` and `is_berkeley_text` say into which sum of `llvm-size` its size goes.
 
-    `name` has the segment before a comma in Mach-O (`__LLVM,__bitcode`), as llvm-objcopy takes it.
+    `name` has the segment before a comma in Mach-O (`__LLVM,__bitcode`), as llvm-objcopy takes it. `relocations` is the
+    offset and size of the section's relocation table in the formats that keep it apart (Mach-O, COFF).
     """
 
     name: str
@@ -100,6 +101,7 @@ class Section:
     is_code: bool
     is_berkeley_text: bool
     holds_data: bool = True
+    relocations: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
