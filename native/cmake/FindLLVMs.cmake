@@ -6,16 +6,18 @@
 #   pymlgo_find_llvm(22)   makes the target pymlgo_llvm_22 and sets PYMLGO_LLVM_22_{VERSION,PREFIX,TOOLS} when LLVM 22 with
 #                          headers and a library to link is there; else says why on the console and sets nothing.
 #
-# PYMLGO_LLVM_DIR (cache or environment) is an installation's prefix that is looked at first; it counts for the major it holds.
+# PYMLGO_LLVM_DIR (cache or environment) holds prefixes of installations, or their bin folders, separated as in PATH. They
+# are looked at first, each for the major that it holds.
 
-set(PYMLGO_LLVM_DIR "$ENV{PYMLGO_LLVM_DIR}" CACHE PATH "Prefix of an LLVM installation to look at first")
+set(PYMLGO_LLVM_DIR "$ENV{PYMLGO_LLVM_DIR}" CACHE STRING "Prefixes of LLVM installations to look at first")
 
 # llvm-config programs that may belong to `major`, the nearest first, into `result`.
 function(_pymlgo_llvm_config_candidates major result)
   set(candidates)
-  if(PYMLGO_LLVM_DIR)
-    list(APPEND candidates "${PYMLGO_LLVM_DIR}/bin/llvm-config")
-  endif()
+  string(REPLACE ":" ";" prefixes "${PYMLGO_LLVM_DIR}")
+  foreach(prefix IN LISTS prefixes)
+    list(APPEND candidates "${prefix}/bin/llvm-config" "${prefix}/llvm-config")
+  endforeach()
   foreach(name IN ITEMS "llvm-config-${major}" "llvm${major}-config" "llvm-config")
     unset(found)
     find_program(found ${name} NO_CACHE)

@@ -43,10 +43,8 @@ std::unique_ptr<Module> readText(MemoryBufferRef Buffer, LLVMContext &Context) {
   SMDiagnostic Problem;
   if (std::unique_ptr<Module> Read = parseAssembly(Buffer, Problem, Context))
     return Read;
-  std::string Text;
-  raw_string_ostream Stream(Text);
-  Problem.print(nullptr, Stream, /*ShowColors=*/false, /*ShowKindLabel=*/false);
-  throw ReadError(StringRef(Text).rtrim().str());
+  throw ReadError(Problem.getFilename().str() + ":" + std::to_string(Problem.getLineNo()) + ":" +
+                  std::to_string(Problem.getColumnNo() + 1) + ": " + Problem.getMessage().str());
 }
 
 } // namespace
