@@ -198,9 +198,10 @@ class Body:
         x, y = item.operands[0], item.result
         weights, bias = self.tables.dense(item.node)
         outputs, inputs = y.shape[-1], x.shape[-1]
+        rows = ValueType("float", y.shape[:-1]).element_count
         relu = "true" if item.node.attributes["activation"] == "relu" else "false"
         self.line(
-            f"dense<{inputs}, {outputs}, {relu}>({self._row_loop_count(item)}, {_pointer(x)}, {x.row_stride()}, "
+            f"dense<{inputs}, {outputs}, {relu}, {rows}>({self._row_loop_count(item)}, {_pointer(x)}, {x.row_stride()}, "
             f"{weights}, {bias}, {_pointer(y)}, {y.row_stride()});"
         )
 

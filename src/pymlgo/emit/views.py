@@ -83,11 +83,11 @@ class View:
         """Distance of rows `[…, elements]` that lie evenly, their elements close together; None where they do not."""
         if self.shape[-1] != 1 and self.strides[-1] != 1:
             return None
-        rows = self.shape[:-1]
-        flat = _regrouped(rows, self.strides[:-1], (math.prod(rows),))
-        if flat is None:
-            return None
-        return flat[0] if flat[0] else self.shape[-1]
+        rows = math.prod(self.shape[:-1])
+        if rows == 1:
+            return self.shape[-1]
+        flat = _regrouped(self.shape[:-1], self.strides[:-1], (rows,))
+        return flat[0] if flat else None
 
 
 def _regrouped(shape: Shape, strides: Shape, wanted: Shape) -> Shape | None:
