@@ -21,7 +21,7 @@ def main(saved_model: str, output: str) -> int:
         print(f"no signature 'action', found {', '.join(loaded.signatures) or 'none'}", file=sys.stderr)
         return 4
     signature = loaded.signatures["action"]
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([signature], loaded)
+    converter = tf.lite.TFLiteConverter.from_saved_model(saved_model, signature_keys=["action"])
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     model = converter.convert()
 
