@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from pymlgo.arrays import AnyArray
 from pymlgo.channel.advice import AdviceSender, CheckAdvice
-from pymlgo.channel.observation import Observation, ObservationReader, Receive
+from pymlgo.channel.observation import Correct, Observation, ObservationReader, Receive
 from pymlgo.errors import ChannelError
 from pymlgo.training_log.header import Header
 
@@ -45,6 +45,7 @@ class Conversation:
         receive: Receive,
         to_compiler: int,
         *,
+        correct: Correct | None = None,
         check_advice: CheckAdvice | None = None,
         fallback: Advise | None = None,
         listener: Listener | None = None,
@@ -57,7 +58,9 @@ class Conversation:
         self._listener = listener
         self._sender: AdviceSender | None = None
         self._asked: Observation | None = None
-        self._reader = ObservationReader(receive, on_header=self._on_header, on_context=self._on_context)
+        self._reader = ObservationReader(
+            receive, correct=correct, on_header=self._on_header, on_context=self._on_context
+        )
 
     def observe(self) -> Observation | None:
         """The next decision, a view that is valid until the next call; None once the compiler is gone.

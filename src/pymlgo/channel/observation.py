@@ -16,6 +16,10 @@ from pymlgo.training_log.header import Header
 Receive: TypeAlias = Callable[[Sequence[bytearray | memoryview]], int]
 """Fill the buffers, in order, with what the compiler wrote; the number of bytes, 0 once the compiler is gone."""
 
+Correct: TypeAlias = Callable[[Header], Header]
+"""What a compiler's header should have said, for a compiler that puts other tensors into its observations than it says.
+The corrected features describe the observation from its start; they may leave out its end."""
+
 LONGEST_LINE_BYTES = 1 << 20
 """The inliner's header takes 2.5 KiB; the longest context is the longest mangled name."""
 
@@ -39,7 +43,7 @@ class Observation:
     as windows on the decision at hand.
 
     Attributes:
-        header: what the compiler said about the tensors.
+        header: what the tensors are; the compiler's, corrected where it is known to be wrong.
         context: the function or module that the decision belongs to.
         number: of the decision in its context, from 0.
         features: read-only views by name, shaped as their specs say.
@@ -48,15 +52,15 @@ class Observation:
 
     __slots__ = ("context", "features", "header", "memory", "number", "raw")
 
-    def __init__(self, header: Header) -> None:
-        size = header.observation_bytes
+    def __init__(self, header: Header, size: int) -> None:
+        """Room for observations of `size` bytes, of which `header` describes the first ones."""
         if size > LARGEST_OBSERVATION_BYTES:
             raise ChannelError(f"the compiler's header asks for observations of {size} bytes")
         self.header = header
         self.context = ""
         self.number = 0
         self.memory = memoryview(np.zeros(size + 1, np.uint8).data)  # the tensors and the newline behind them
-        self.raw = self.memory[:size].toreadonly()
+        self.raw = self.memory[: header.observation_bytes].toreadonly()
         views: dict[str, AnyArray] = {}
         offset = 0
         for spec in header.features:
@@ -78,9 +82,15 @@ class ObservationReader:
     """
 
     def __init__(
-        self, receive: Receive, *, on_header: Callable[[Header], None], on_context: Callable[[str], None]
+        self,
+        receive: Receive,
+        *,
+        correct: Correct | None,
+        on_header: Callable[[Header], None],
+        on_context: Callable[[str], None],
     ) -> None:
         self._receive = receive
+        self._correct = correct
         self._on_header = on_header
         self._on_context = on_context
         self._pending = bytearray()
@@ -170,13 +180,14 @@ class ObservationReader:
             raise ChannelError(f"the compiler's header cannot be read: {error}", hint=_HINT) from error
         if header.advice is None:
             raise ChannelError("the compiler's header names no advice: it is that of a training log, not of a channel")
-        self._observation = Observation(header)
+        corrected = self._correct(header) if self._correct is not None else header
+        self._observation = Observation(corrected, header.observation_bytes)
         self._body = self._observation.memory
         self._counts = {}
         self._in_context = False
         self._head, self._expected, self._whole = self._scratch, b"", -1
         self._buffers = [self._scratch]
-        self._on_header(header)
+        self._on_header(corrected)
 
     def _enter_context(self, line: bytes) -> None:
         observation = self._observation

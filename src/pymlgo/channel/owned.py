@@ -13,6 +13,7 @@ from typing import TypeAlias, TypedDict
 
 from pymlgo.channel.advice import CheckAdvice
 from pymlgo.channel.conversation import Advise, Conversation, Listener
+from pymlgo.channel.observation import Correct
 from pymlgo.channel.pinning import Core, pinned
 from pymlgo.channel.pipes import made_pipes
 from pymlgo.channel.watch import Limits, Watch, watched
@@ -57,11 +58,14 @@ class Channel(Conversation):
         watch: Watch,
         to_compiler: int,
         *,
+        correct: Correct | None,
         check_advice: CheckAdvice | None,
         fallback: Advise | None,
         listener: Listener | None,
     ) -> None:
-        super().__init__(watch.receive, to_compiler, check_advice=check_advice, fallback=fallback, listener=listener)
+        super().__init__(
+            watch.receive, to_compiler, correct=correct, check_advice=check_advice, fallback=fallback, listener=listener
+        )
         self._process = process
         self._watch = watch
 
@@ -89,6 +93,7 @@ class Channel(Conversation):
 class ChannelOptions(TypedDict, total=False):
     """What `open_channel` takes beside the command and its flags, for functions that pass it on."""
 
+    correct: Correct | None
     check_advice: CheckAdvice | None
     fallback: Advise | None
     listener: Listener | None
@@ -106,6 +111,7 @@ def open_channel(
     command: Sequence[Argument],
     *,
     flags: Flags,
+    correct: Correct | None = None,
     check_advice: CheckAdvice | None = None,
     fallback: Advise | None = None,
     listener: Listener | None = None,
@@ -122,6 +128,7 @@ def open_channel(
     Args:
         command: the compile, without the channel's flags.
         flags: the channel's flags, from its base path.
+        correct: mends the header of a compiler that is known to send something else; see `problem/`.
         check_advice: refuses advice that the compiler must not get.
         fallback: answers where advice was refused; without it a refusal is an error.
         listener: hears of headers, contexts and advice.
@@ -152,7 +159,13 @@ def open_channel(
         watched(process, pipes, limits) as watch,
     ):
         channel = Channel(
-            process, watch, pipes.to_compiler, check_advice=check_advice, fallback=fallback, listener=listener
+            process,
+            watch,
+            pipes.to_compiler,
+            correct=correct,
+            check_advice=check_advice,
+            fallback=fallback,
+            listener=listener,
         )
         watch.progress = channel.progress
         watch.start()

@@ -13,6 +13,7 @@ from pathlib import Path
 from pymlgo.channel.advice import CheckAdvice
 from pymlgo.channel.conversation import Advise, Conversation, Listener
 from pymlgo.channel.host import AdviseFor, advise_for, answer_all
+from pymlgo.channel.observation import Correct
 from pymlgo.channel.pipes import Pipes, named_pipes
 from pymlgo.errors import ChannelError
 
@@ -49,6 +50,7 @@ def serve(
     advise: Advise | None = None,
     *,
     on_header: AdviseFor | None = None,
+    correct: Correct | None = None,
     check_advice: CheckAdvice | None = None,
     fallback: Advise | None = None,
     listener: Listener | None = None,
@@ -64,6 +66,7 @@ def serve(
         base: path of the channel without `.in` and `.out`; pipes that are missing are made for the time of the call.
         advise: as for `host`.
         on_header: as for `host`.
+        correct: as for `open_channel`.
         check_advice: as for `open_channel`.
         fallback: as for `open_channel`.
         listener: as for `open_channel`.
@@ -77,7 +80,12 @@ def serve(
     with named_pipes(base) as pipes:
         stranger = _Stranger(pipes, patience)
         conversation = Conversation(
-            stranger.receive, pipes.to_compiler, check_advice=check_advice, fallback=fallback, listener=listener
+            stranger.receive,
+            pipes.to_compiler,
+            correct=correct,
+            check_advice=check_advice,
+            fallback=fallback,
+            listener=listener,
         )
         if not stranger.comes(patience.first_s):
             raise ChannelError(

@@ -88,13 +88,19 @@ def _host(
     arguments: argparse.Namespace, command: list[str], problem: Problem, on_header: AdviseFor, recorder: Recorder | None
 ) -> HostResult:
     from pymlgo.channel import host
+    from pymlgo.problem import default_flags
     from pymlgo.toolchain.llvm import find_llvm
 
     llvm = find_llvm(clang=command[0])
+
+    def flags(base: Path) -> tuple[str, ...]:
+        return problem.serving_flags(llvm, base) if arguments.policy else default_flags(problem, llvm, base)
+
     return host(
         command,
-        flags=lambda base: problem.channel_flags(llvm, base),
+        flags=flags,
         on_header=on_header,
+        correct=None if arguments.policy else problem.correction(llvm),
         check_advice=problem.check_advice,
         listener=recorder,
         limits=_limits(arguments),

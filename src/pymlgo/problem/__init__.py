@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from pymlgo.problem.default import default_advice, has_default
+from pymlgo.problem.default import default_advice, default_flags, has_default
 from pymlgo.problem.problems import EVICTION, INLINING, PRIORITY, PROBLEMS, Problem, problem_named
 
-__all__ = ["EVICTION", "INLINING", "PRIORITY", "PROBLEMS", "Problem", "default_advice", "has_default", "problem_named"]
+__all__ = [
+    "EVICTION",
+    "INLINING",
+    "PRIORITY",
+    "PROBLEMS",
+    "Problem",
+    "default_advice",
+    "default_flags",
+    "has_default",
+    "problem_named",
+]
