@@ -35,7 +35,7 @@ def test_the_channel_flags_are_llvms_options_each_behind_mllvm() -> None:
     assert "-inliner-interactive-include-default" not in inliner_channel_flags(of(22), BASE, include_default=False)
 
 
-@pytest.mark.spec("toolchain.eviction-flag")
+@pytest.mark.spec("interactive-mode.flags")
 def test_the_eviction_switch_has_its_real_name() -> None:
     flags = eviction_channel_flags(of(19), BASE)
     assert "-regalloc-enable-advisor=release" in flags
@@ -71,8 +71,8 @@ SOURCE = "static int f(int x) { return x * x; }\nint g(int x) { return f(x) + f(
 
 
 @pytest.mark.llvm
-@pytest.mark.spec("toolchain.eviction-flag")
-@pytest.mark.spec("toolchain.channel-flags")
+@pytest.mark.spec("interactive-mode.flags")
+@pytest.mark.spec("interactive-mode.flags")
 @pytest.mark.parametrize("problem", ["inlining", "eviction", "priority"])
 def test_real_compilers_take_the_channel_flags(clang: Path, tmp_path: Path, problem: str) -> None:
     """An endless supply of zeros answers: do not inline, evict column 0, priority 0."""
@@ -92,7 +92,7 @@ def test_real_compilers_take_the_channel_flags(clang: Path, tmp_path: Path, prob
 
 
 @pytest.mark.llvm
-@pytest.mark.spec("toolchain.eviction-flag")
+@pytest.mark.spec("interactive-mode.flags")
 def test_the_documents_name_of_the_eviction_switch_is_unknown_to_clang(clang: Path, tmp_path: Path) -> None:
     (tmp_path / "x.c").write_text(SOURCE)
     command = [clang, "-c", tmp_path / "x.c", "-o", tmp_path / "x.o", *mllvm(["-regalloc-evict-advisor=release"])]

@@ -19,6 +19,7 @@ from pymlgo.training_log import ContextEvent, Header, LogParser, ObservationEven
 COST = TensorSpec("cost", "int64_t", (1,))
 
 
+@pytest.mark.spec("training-log.reader")
 @given(written=written_logs, cuts=st.lists(st.integers(1, 400), min_size=1, max_size=5))
 @settings(deadline=None)
 def test_how_the_bytes_are_cut_makes_no_difference(written: WrittenLog, cuts: list[int]) -> None:
