@@ -11,6 +11,7 @@ from pymlgo.arrays import AnyArray, BoolArray, Float64Array, Int64Array
 from pymlgo.corpus.description import Module
 from pymlgo.policy.directory import Policy
 from pymlgo.rollout.keys import KeyArray
+from pymlgo.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -18,6 +19,7 @@ class Trajectory:
     """Every decision of one compile, in order; n decisions.
 
     Attributes:
+        specs: the features' specs, in the compiler's order.
         features: what the compiler said, by name, each `[n, *shape]`.
         advice: i64[n], what it was told.
         default: i64[n], what LLVM's own policy would have done; None where the compiler does not say.
@@ -26,6 +28,7 @@ class Trajectory:
         keys: u64[n], `decision_key` of each; empty where names are unknown.
     """
 
+    specs: tuple[TensorSpec, ...]
     features: Mapping[str, AnyArray]
     advice: Int64Array
     default: Int64Array | None

@@ -78,6 +78,7 @@ class Recorder:
             callers, callees = tuple(each.caller for each in remarks), tuple(each.callee for each in remarks)
         default = features.get(self._default_feature or "")
         return Trajectory(
+            specs=self._header.features if self._header else (),
             features=features,
             advice=told,
             default=None if default is None else default.reshape(len(told)).astype(np.int64),

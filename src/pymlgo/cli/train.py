@@ -1,0 +1,120 @@
+"""`mlgo train`: learn a policy from a corpus."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pymlgo.cli.json_output import print_json
+
+if TYPE_CHECKING:
+    from pymlgo.train import TrainResult
+
+SCHEMA = "train-1"
+ALGORITHMS = ("flip-regression",)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The verb's arguments."""
+    parser.add_argument(
+        "--corpus", type=Path, action="append", required=True, help="a corpus to learn from; may be given several times"
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="POLICY", help="the policy directory")
+    parser.add_argument("--budget", type=_seconds, metavar="TIME", help="stop after this time, e.g. 90s, 20m, 2h")
+    parser.add_argument("--max-compiles", type=int, metavar="N", help="plan for N compiles; equal N, equal policy")
+    parser.add_argument("--seed", type=int, default=1, help="of everything that is drawn (default: 1)")
+    parser.add_argument("--algorithm", choices=ALGORITHMS, default=ALGORITHMS[0], help="how to learn")
+    parser.add_argument(
+        "--learner", choices=("mlp", "trees"), default="mlp", help="small networks, or trees (the extra 'trees')"
+    )
+    parser.add_argument("--rounds", type=int, default=2, help="flip around the default, then around the best (2)")
+    parser.add_argument("--sweeps", type=int, default=6, help="flips of every module in each round (6)")
+    parser.add_argument(
+        "--validation-share", type=float, default=0.25, help="of the bitcode, by whole projects, to judge by (0.25)"
+    )
+    parser.add_argument(
+        "--without-features", nargs="+", default=[], metavar="NAME", help="features that the policy must not use"
+    )
+    parser.add_argument("--clang", help="clang, or the name of one (default: the newest LLVM)")
+    parser.add_argument("--jobs", type=int, help="compiles at a time (default: one for each core)")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
+    parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run's folder")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 whether or not something better than the default was found; what came out says so."""
+    from pymlgo.errors import ConfigError
+    from pymlgo.rollout import LocalExecutor
+    from pymlgo.toolchain.llvm import find_llvm
+    from pymlgo.train import Options, TrainRequest, train
+
+    for name in ("rounds", "sweeps", "jobs"):
+        if (value := getattr(arguments, name)) is not None and value < 1:
+            raise ConfigError(f"--{name} must be at least 1, found {value}")
+    if not 0 < arguments.validation_share < 1:
+        raise ConfigError(f"--validation-share must lie between 0 and 1, found {arguments.validation_share}")
+    request = TrainRequest(
+        corpora=tuple(arguments.corpus),
+        seed=arguments.seed,
+        max_compiles=arguments.max_compiles,
+        budget_s=arguments.budget,
+        learner=arguments.learner,
+        validation_share=arguments.validation_share,
+        options=Options(
+            rounds=arguments.rounds, sweeps=arguments.sweeps, without_features=tuple(arguments.without_features)
+        ),
+    )
+    llvm = find_llvm(clang=arguments.clang)
+    with LocalExecutor(arguments.jobs) as executor:
+        result = train(
+            request,
+            arguments.output,
+            llvm=llvm,
+            executor=executor,
+            workers=executor.workers,
+            runs=arguments.runs,
+            resume=arguments.resume,
+        )
+    if arguments.json:
+        print_json(SCHEMA, result)
+    else:
+        _print(result)
+    return 0
+
+
+def _print(result: TrainResult) -> None:
+    print(
+        f"{result.policy}: {result.labels} labels from {result.train_modules} modules; "
+        f"{result.compiles} compiles, {result.cpu_s:.0f} CPU seconds, {result.elapsed_s:.0f} s, stopped by the "
+        f"{result.stopped_by}; run {result.run}"
+    )
+    for each in result.candidates:
+        print(
+            f"  round {each.round + 1}, margin {each.margin:g} bytes: .text {each.text_change_percent:+.3f} %, "
+            f"Berkeley {each.berkeley_change_percent:+.3f} % (labels promised {each.estimated_percent:+.2f} %)"
+        )
+    projects = ", ".join(f"{name} {change:+.2f} %" for name, change in result.validation_projects.items())
+    where = (
+        f"held-out projects ({projects})"
+        if result.validated_by_project
+        else "the same project: the corpus has only one, and what others would gain was not measured"
+    )
+    if result.fell_back:
+        print(f"nothing beat LLVM's default on {where}: the policy is that default")
+    else:
+        print(
+            f".text {result.text_change_percent:+.3f} %, Berkeley {result.berkeley_change_percent:+.3f} % against "
+            f"LLVM's default on {result.validation_modules} modules of {where}"
+        )
+    if result.failures:
+        print("failed compiles: " + ", ".join(f"{reason} {count}" for reason, count in result.failures.items()))
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if not found or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"expected a time such as 90s, 20m or 2h, found {text!r}")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
