@@ -8,24 +8,28 @@ import sys
 from collections.abc import Mapping, Sequence
 
 VERBS = {
-    "extract": ("corpus_extract", "from a build's objects with embedded bitcode"),
-    "make": ("corpus_extract", "from a folder of bitcode files"),
-    "combine": ("corpus_extract", "one description for the corpora in a folder"),
-    "record": ("corpus_record", "is prepared: run a build so that it embeds bitcode, and write its compile database"),
-    "fetch": ("corpus_fetch", "from public source packages, by a recipe"),
-    "describe": ("corpus_extract", "what is in a corpus"),
+    "extract": ("corpus_extract", "make a corpus from a build's objects with embedded bitcode"),
+    "make": ("corpus_extract", "make a corpus from a folder of bitcode files"),
+    "combine": ("corpus_extract", "write one description for the corpora in a folder"),
+    "record": ("corpus_record", "run a build so that it embeds bitcode, and write its compile database"),
+    "fetch": ("corpus_fetch", "make a corpus from public source packages, by a recipe"),
+    "describe": ("corpus_extract", "say what is in a corpus"),
+    "verify": ("corpus_tend", "replay every module and compare with the objects of the build"),
+    "dedup": ("corpus_tend", "copy a corpus with every module once"),
+    "scrub": ("corpus_tend", "copy a corpus with command lines that name no path of the machine that built"),
+    "split": ("corpus_tend", "copy a corpus in two that share no project, for training and evaluation"),
+    "index": ("corpus_index", "count the decisions of every module and measure its default object"),
+    "export": ("corpus_tend", "write a corpus as a Parquet table"),
 }
 """Each verb is `configure_<verb>(parser)` and `run_<verb>(arguments) -> int` of a module beside this one."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the verbs' parsers; only the given verb's module is loaded."""
+    """Add the verbs' parsers."""
     verbs = parser.add_subparsers(dest="corpus_verb", metavar="VERB", required=True)
-    chosen = next((word for word in sys.argv[1:] if word in VERBS), None)
     for name, (module, summary) in VERBS.items():
-        described = verbs.add_parser(name, help=summary, description=f"A corpus {summary}.")
-        if chosen in (None, name) or len(sys.argv) < 2:
-            getattr(importlib.import_module(f"pymlgo.cli.{module}"), f"configure_{name}")(described)
+        described = verbs.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        getattr(importlib.import_module(f"pymlgo.cli.{module}"), f"configure_{name}")(described)
 
 
 def run(arguments: argparse.Namespace) -> int:
