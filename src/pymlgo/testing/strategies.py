@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+import numpy as np
+
 from pymlgo.arrays import AnyArray
 from pymlgo.optional import need
 from pymlgo.tensor_spec import ELEMENT_TYPES, TensorSpec
@@ -15,7 +17,7 @@ from pymlgo.training_log.writer import LogWriter
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-LARGEST_DIMENSION = 5
+LARGEST_DIMENSION = 4
 MOST_OBSERVATIONS = 12
 """Small, but enough for the number of an observation to get a second digit, where its record gets longer."""
 
@@ -54,9 +56,9 @@ def names() -> SearchStrategy[str]:
 
 
 def specs() -> SearchStrategy[TensorSpec]:
-    """Tensor specs of every element type, with up to three dimensions."""
+    """Tensor specs of every element type, with up to two dimensions."""
     st = _strategies()
-    shapes = st.lists(st.integers(1, LARGEST_DIMENSION), max_size=3).map(tuple)
+    shapes = st.lists(st.integers(1, LARGEST_DIMENSION), max_size=2).map(tuple)
     strategy = st.builds(
         TensorSpec, name=names(), type=st.sampled_from(sorted(ELEMENT_TYPES)), shape=shapes, port=st.integers(0, 3)
     )
@@ -108,12 +110,18 @@ def log_parts(header: Header, context: str) -> SearchStrategy[LogPart]:
 
     def strategy(draw: Any) -> LogPart:
         count = draw(st.integers(0, MOST_OBSERVATIONS))
-        observations = tuple({spec.name: draw(values(spec)) for spec in header.features} for _ in range(count))
+        # Drawn one by one, the tensors of a few observations are more than hypothesis cares to generate.
+        generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+        observations = tuple({spec.name: _noise(spec, generator) for spec in header.features} for _ in range(count))
         score = header.score
-        outcomes = tuple(draw(values(score)) for _ in range(count)) if score is not None else None
+        outcomes = tuple(_noise(score, generator) for _ in range(count)) if score is not None else None
         return LogPart(context=context, observations=observations, outcomes=outcomes)
 
     return cast("SearchStrategy[LogPart]", st.composite(strategy)())
+
+
+def _noise(spec: TensorSpec, generator: np.random.Generator) -> AnyArray:
+    return spec.view(bytearray(generator.bytes(spec.byte_size)))
 
 
 def _strategies() -> Any:
