@@ -2,15 +2,16 @@
 """Makes models with the real TensorFlow, for tests: run it under a Python that has TensorFlow 2.15, without pymlgo.
 
     python3.11 -m venv /tmp/tf && /tmp/tf/bin/pip install tensorflow-cpu==2.15.1
-    /tmp/tf/bin/python scripts/tf_oracle.py golden tests/policy/golden       # what is committed there
-    /tmp/tf/bin/python scripts/tf_oracle.py saved-model inliner OUT          # a SavedModel, as upstream's trainer saves it
+    /tmp/tf/bin/python scripts/tf_oracle.py golden tests/policy/golden    # what is committed there
+    /tmp/tf/bin/python scripts/tf_oracle.py saved-model inliner OUT       # a SavedModel, as upstream's trainer saves it
 
-The networks are upstream's in kind (google/ml-compiler-opt: bucketized features, their squares, dense layers, argmax), with few
-boundaries and units, so that the files stay small. For each the golden folder gets what the TensorFlow Lite converter
-wrote, and inputs with the outputs that TensorFlow itself computed for them.
+The networks are upstream's in kind (google/ml-compiler-opt: bucketized features, their squares, dense layers, argmax),
+with few boundaries and units, so that the files stay small. For each the golden folder gets what the TensorFlow Lite
+converter wrote, and inputs with the outputs that TensorFlow itself computed for them.
 """
 
 import hashlib
+import itertools
 import json
 import pathlib
 import platform
@@ -42,13 +43,13 @@ class Dense(tf.Module):
 
     def __init__(self, sizes, rng):
         super().__init__()
-        self.weights = [
-            tf.Variable(rng.normal(0, 1 / np.sqrt(a), (a, b)).astype(np.float32)) for a, b in zip(sizes, sizes[1:])
-        ]
+        shapes = itertools.pairwise(sizes)
+        self.weights = [tf.Variable(rng.normal(0, 1 / np.sqrt(a), (a, b)).astype(np.float32)) for a, b in shapes]
         self.biases = [tf.Variable(rng.normal(0, 0.1, b).astype(np.float32)) for b in sizes[1:]]
 
     def __call__(self, x):
-        for index, (weights, bias) in enumerate(zip(self.weights, self.biases)):
+        """The last layer's values for rows x."""
+        for index, (weights, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = tf.matmul(x, weights) + bias if len(x.shape) == 2 else tf.tensordot(x, weights, 1) + bias
             if index < len(self.weights) - 1:
                 x = tf.nn.relu(x)
@@ -71,6 +72,7 @@ class Inliner(tf.Module):
         self.dense = Dense([2 * len(INLINER_FEATURES), 16, 8, 2], rng)
 
     def signature(self):
+        """The inputs of `action`, as LLVM has them."""
         specs = {name: tf.TensorSpec([1], tf.int64, name) for name in INLINER_FEATURES}
         specs["inlining_default"] = tf.TensorSpec([1], tf.int64, "inlining_default")
         specs["step_type"] = tf.TensorSpec([1], tf.int32, "step_type")
@@ -80,6 +82,7 @@ class Inliner(tf.Module):
 
     @tf.function
     def action(self, **inputs):
+        """The decision, and what it was made of."""
         columns = []
         for name in INLINER_FEATURES:
             columns += bucketized(tf.reshape(inputs[name], [1, 1]), self.boundaries[name])
@@ -90,6 +93,7 @@ class Inliner(tf.Module):
         }
 
     def samples(self, rng):
+        """Random inputs, with the edges among them."""
         values = {name: rng.integers(-20, 320, (SAMPLES, 1)) for name in INLINER_FEATURES}
         values["cost_estimate"][:4, 0] = (2**24 + 1, 2**53 + 1, -(2**40), 0)
         return values
@@ -109,6 +113,7 @@ class Eviction(tf.Module):
         self.dense = Dense([1 + 4 + 2 + 3 + 2, 16, 1], rng)
 
     def signature(self):
+        """The inputs of `action`, as LLVM has them."""
         specs = {name: tf.TensorSpec([1, REGISTERS], tf.int64, name) for name in self.INTEGERS}
         specs |= {name: tf.TensorSpec([1, REGISTERS], tf.float32, name) for name in self.FLOATS}
         specs["progress"] = tf.TensorSpec([1], tf.float32, "progress")
@@ -116,6 +121,8 @@ class Eviction(tf.Module):
 
     @tf.function
     def action(self, **inputs):
+        """The decision, and what it was made of."""
+
         def column(x):
             return tf.expand_dims(x, -1)
 
@@ -136,6 +143,7 @@ class Eviction(tf.Module):
         return {"index_to_evict": tf.argmax(masked, axis=-1), "scores": masked}
 
     def samples(self, rng):
+        """Random inputs, with the edges among them."""
         shape = (SAMPLES, 1, REGISTERS)
         values = {name: rng.integers(0, 2, shape) for name in self.INTEGERS}
         values["max_stage"] = rng.integers(0, 7, shape)
