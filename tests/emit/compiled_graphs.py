@@ -1,4 +1,4 @@
-"""What the tests of the emitter share: compiling a graph, comparing it with the oracle, policies of upstream's shapes."""
+"""What the tests of the emitter share: compile a graph, compare it with the oracle, policies of upstream's shapes."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ def inliner_observations(policy: Policy, rng: np.random.Generator, count: int) -
 
 
 EVICTION_BUCKETS = (
-    "weighed_reads_by_max weighed_writes_by_max weighed_read_writes_by_max weighed_indvars_by_max "
-    "hint_weights_by_max start_bb_freq_by_max end_bb_freq_by_max hottest_bb_freq_by_max liverange_size "
-    "use_def_density nr_defs_and_uses nr_broken_hints nr_rematerializable"
-).split()
+    *(f"weighed_{each}_by_max" for each in ("reads", "writes", "read_writes", "indvars")),
+    *(f"{each}_by_max" for each in ("hint_weights", "start_bb_freq", "end_bb_freq", "hottest_bb_freq")),
+    *("liverange_size", "use_def_density", "nr_defs_and_uses", "nr_broken_hints", "nr_rematerializable"),
+)
 
 
 def small_eviction(rng: np.random.Generator, registers: int = 33) -> Policy:

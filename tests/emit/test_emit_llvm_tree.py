@@ -16,8 +16,8 @@ from compiled_graphs import (
     small_eviction,
     small_inliner,
 )
-from conftest import require_tool
 
+from conftest import require_tool
 from pymlgo.arrays import AnyArray
 from pymlgo.emit import development_options, export_emitc, export_llvm_release, selector_of
 from pymlgo.errors import PolicyError
@@ -121,6 +121,14 @@ def cpp_spec(spec: TensorSpec) -> str:
     return f'TensorSpec::createSpec<{spec.type}>("{spec.name}", {{{", ".join(map(str, spec.shape))}}})'
 
 
+def build_with_llvm(source: Path, model: Path, program: Path) -> None:
+    """Compile a program that includes LLVM's headers and the model's, and link it to libLLVM."""
+    (include,), (libraries,) = llvm_config("--includedir"), llvm_config("--libdir")
+    flags = ["-std=c++17", "-O1", "-fno-exceptions", "-Wall", "-Werror", f"-I{source.parent}", "-isystem", include]
+    linked = [f"-L{libraries}", "-lLLVM-22", f"-Wl,-rpath,{libraries}"]
+    subprocess.run(["g++", *flags, source, model, "-o", program, *linked], check=True)
+
+
 def build_driver(folder: Path, policy: Policy, class_name: str, features: Sequence[TensorSpec]) -> Path:
     """A program with the release class in LLVM's template, the EmitC class in the stand-in, and the class alone."""
     extra = policy.graph.output_specs[1]
@@ -135,13 +143,7 @@ def build_driver(folder: Path, policy: Policy, class_name: str, features: Sequen
         text = text.replace(f"@{name}@", value)
     source, program = folder / "driver.cpp", folder / "driver"
     source.write_text(text)
-    include, libraries = llvm_config("--includedir"), llvm_config("--libdir")
-    subprocess.run(
-        ["g++", "-std=c++17", "-O1", "-fno-exceptions", "-Wall", "-Werror", f"-I{folder}", "-isystem", *include]
-        + [str(source), str(folder / f"{class_name}.o"), "-o", str(program)]
-        + [f"-L{libraries[0]}", "-lLLVM-22", f"-Wl,-rpath,{libraries[0]}"],
-        check=True,
-    )
+    build_with_llvm(source, folder / f"{class_name}.o", program)
     return program
 
 
@@ -226,21 +228,7 @@ def test_llvms_selector_picks_one_of_several_policies(tmp_path: Path) -> None:
     assert made.models == ("careful", "bold")
     assert "-ml-inliner-model-selector=careful" in made.clang
     (tmp_path / "driver.cpp").write_text(SELECTOR_DRIVER)
-    include, libraries = llvm_config("--includedir"), llvm_config("--libdir")
-    subprocess.run(
-        [
-            "g++",
-            "-std=c++17",
-            "-O0",
-            f"-I{tmp_path}",
-            "-isystem",
-            *include,
-            str(tmp_path / "driver.cpp"),
-            str(made.object),
-        ]
-        + ["-o", str(tmp_path / "driver"), f"-L{libraries[0]}", "-lLLVM-22", f"-Wl,-rpath,{libraries[0]}"],
-        check=True,
-    )
+    build_with_llvm(tmp_path / "driver.cpp", made.object, tmp_path / "driver")
 
     def run(selector: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([tmp_path / "driver", selector], capture_output=True, text=True, check=False)
@@ -355,14 +343,14 @@ def test_a_problem_without_a_place_in_llvm_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match=r"no place for a compiled-in model of 'priority'"):
         export_llvm_release({"p": policy}, tmp_path)
     assert export_emitc(policy, tmp_path, class_name="Priority").exists()
-    with pytest.raises(PolicyError, match="no name for a C\\+\\+ class"):
+    with pytest.raises(PolicyError, match=r"no name for a C\+\+ class"):
         export_emitc(policy, tmp_path, class_name="not a name")
 
 
 def test_another_decision_than_llvms_is_refused(tmp_path: Path) -> None:
     make = GraphBuilder()
     make.output("choice", make.input(TensorSpec("x", "int32_t", (1,))))
-    with pytest.raises(PolicyError, match="LLVM reads .*inlining_decision"):
+    with pytest.raises(PolicyError, match=r"LLVM reads .*inlining_decision"):
         export_llvm_release({"p": policy_of(make.build())}, tmp_path)
 
 

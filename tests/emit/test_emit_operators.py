@@ -13,6 +13,11 @@ from pymlgo.policy.builder import GraphBuilder, Value
 from pymlgo.policy.graph import Graph
 from pymlgo.tensor_spec import TensorSpec
 
+COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+FUNCTIONS = ("SQRT", "EXP", "LOG", "TANH", "LOGISTIC", "ELU", "RELU", "ABS", "NEG")
+UNARY = (*FUNCTIONS, "LOGICAL_NOT", "SOFTMAX", "LOG_SOFTMAX")
+BINARY = ("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", *COMPARISONS, "LOGICAL_AND", "LOGICAL_OR")
+
 
 def output(make: GraphBuilder, value: Value, name: str) -> None:
     make.output(name, value.cast("int8_t") if value.type.type == "bool" else value)
@@ -29,10 +34,10 @@ def elementwise_graph() -> Graph:
         output(make, make.apply(op, m, row), f"{op}_rows")
         if op != "DIV":
             output(make, make.apply(op, i, j), f"{op}_i")
-    for op in ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"):
+    for op in COMPARISONS:
         output(make, make.apply(op, a, b), f"{op}_f")
         output(make, make.apply(op, i, j), f"{op}_i")
-    for op in ("SQRT", "EXP", "LOG", "TANH", "LOGISTIC", "ELU", "RELU", "ABS", "NEG"):
+    for op in FUNCTIONS:
         output(make, make.apply(op, a), f"{op}_f")
     output(make, make.apply("ABS", i), "ABS_i")
     output(make, make.apply("NEG", i), "NEG_i")
@@ -270,14 +275,6 @@ def test_a_graph_of_constants_alone(tmp_path: Path) -> None:
 
 
 # --- random graphs ------------------------------------------------------------------------------------------
-
-
-UNARY = ("SQRT", "EXP", "LOG", "TANH", "LOGISTIC", "ELU", "RELU", "ABS", "NEG", "LOGICAL_NOT", "SOFTMAX", "LOG_SOFTMAX")
-BINARY = ("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER") + (
-    "GREATER_EQUAL",
-    "LOGICAL_AND",
-    "LOGICAL_OR",
-)
 
 
 def random_graph(rng: np.random.Generator, nodes: int) -> Graph:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from pymlgo.cli import policy_compile
 from pymlgo.cli.json_output import print_json
 
 
@@ -125,6 +126,9 @@ def _export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("policy", type=Path, help="a policy directory")
     parser.add_argument("output", type=Path, help="the file or folder to write")
     parser.add_argument("--to", required=True, choices=sorted(_EXPORTERS), help="the form")
+    policy_compile.compiler_arguments(parser)
+    policy_compile.several_arguments(parser)
+    parser.add_argument("--class-name", help="of the EmitC class (default: the one that LLVM has for the problem)")
 
 
 def _export(arguments: argparse.Namespace) -> int:
@@ -143,11 +147,22 @@ def _export_onnx(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_EXPORTERS: dict[str, Callable[[argparse.Namespace], int]] = {"onnx": _export_onnx}
+_EXPORTERS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "emitc": policy_compile.run_export_emitc,
+    "llvm-release": policy_compile.run_export_release,
+    "onnx": _export_onnx,
+}
 
 _VERBS: tuple[tuple[str, str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]], ...] = (
     ("inspect", "show what a policy takes, computes and comes from", _inspect_arguments, _inspect),
     ("diff", "compare two policies", _diff_arguments, _diff),
     ("import", "make a policy directory from a model of another kind", _import_arguments, _import),
     ("export", "write a policy in another form", _export_arguments, _export),
+    (
+        "compile",
+        "make a shared object of machine code",
+        policy_compile.compile_arguments,
+        policy_compile.run_compile,
+    ),
+    ("bench", "time a policy's decisions", policy_compile.bench_arguments, policy_compile.run_bench),
 )

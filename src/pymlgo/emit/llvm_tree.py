@@ -28,10 +28,12 @@ STUB_FOLDER = "tensorflow-stub"
 class Slot:
     """A place that LLVM 22 has for a compiled-in model.
 
-    `path_variable` is the CMake variable that asks for TensorFlow's compiler unless it is `none`.
+    `path_variable` is the CMake variable that asks for TensorFlow's compiler unless it is `none`; the name of the EmitC
+    class is ours.
     """
 
     class_name: str
+    emitc_class_name: str
     decision: TensorSpec
     path_variable: str
     release_options: tuple[str, ...]
@@ -41,6 +43,7 @@ class Slot:
 SLOTS: Mapping[str, Slot] = {
     "inlining": Slot(
         class_name="InlinerSizeModel",
+        emitc_class_name="InlinerSizeEmitCModel",
         decision=TensorSpec("inlining_decision", "int64_t", (1,)),
         path_variable="LLVM_INLINER_MODEL_PATH",
         release_options=("-enable-ml-inliner=release",),
@@ -52,6 +55,7 @@ SLOTS: Mapping[str, Slot] = {
     ),
     "eviction": Slot(
         class_name="RegAllocEvictModel",
+        emitc_class_name="RegAllocEvictEmitCModel",
         decision=TensorSpec("index_to_evict", "int64_t", (1,)),
         path_variable="LLVM_RAEVICT_MODEL_PATH",
         release_options=("-regalloc-enable-advisor=release",),
@@ -139,7 +143,7 @@ def export_emitc(policy: Policy, output: Path, *, class_name: str | None = None)
         PolicyError: the class name is no C++ identifier, or there is none for the problem.
     """
     if class_name is None:
-        class_name = _slot_of(policy.problem).class_name
+        class_name = _slot_of(policy.problem).emitc_class_name
     if not re.fullmatch(r"[A-Za-z_]\w*", class_name, re.ASCII):
         raise PolicyError(f"{class_name!r} is no name for a C++ class")
     if policy.graph.decision.element_count != 1:

@@ -201,8 +201,8 @@ class Body:
         rows = ValueType("float", y.shape[:-1]).element_count
         relu = "true" if item.node.attributes["activation"] == "relu" else "false"
         self.line(
-            f"dense<{inputs}, {outputs}, {relu}, {rows}>({self._row_loop_count(item)}, {_pointer(x)}, {x.row_stride()}, "
-            f"{weights}, {bias}, {_pointer(y)}, {y.row_stride()});"
+            f"dense<{inputs}, {outputs}, {relu}, {rows}>({self._row_loop_count(item)}, "
+            f"{_pointer(x)}, {x.row_stride()}, {weights}, {bias}, {_pointer(y)}, {y.row_stride()});"
         )
 
     def _trees(self, item: Item) -> None:

@@ -104,17 +104,24 @@ class ModelUnderTrainingRunner(MLModelRunner):
     def _evaluator(self, policy: Policy) -> tuple[Evaluate, Executor]:
         if self._wanted != "interpreter":
             try:
-                return self._litert(policy), "litert"
+                return litert_of(self._directory, policy), "litert"
             except (MissingDependency, PolicyError):
                 if self._wanted == "litert":
                     raise
         return Interpreter(policy.graph), "interpreter"
 
-    def _litert(self, policy: Policy) -> Evaluate:
-        file = tflite_file(self._directory)
-        specs = read_output_specs(self._directory / OUTPUT_SPEC_FILE)
-        outputs = {name: f"{spec.name}:{spec.port}" for name, spec in specs}
-        return LiteRTModel(file, {spec.name: f"{FEED_PREFIX}{spec.name}:0" for spec in policy.graph.inputs}, outputs)
+
+def litert_of(directory: Path, policy: Policy) -> LiteRTModel:
+    """LiteRT on the `model.tflite` of a policy directory, by the policy's names of inputs and outputs.
+
+    Raises:
+        MissingDependency: LiteRT is not installed.
+        PolicyError: the directory has no TFLite form, or LiteRT cannot load it.
+    """
+    file = tflite_file(directory)
+    specs = read_output_specs(directory / OUTPUT_SPEC_FILE)
+    outputs = {name: f"{spec.name}:{spec.port}" for name, spec in specs}
+    return LiteRTModel(file, {spec.name: f"{FEED_PREFIX}{spec.name}:0" for spec in policy.graph.inputs}, outputs)
 
 
 def _names(specs: Sequence[TensorSpec]) -> str:
