@@ -1,5 +1,4 @@
-// What the user asked the plugin for: clang's -mllvm options, or the environment where a linker parses
-// options before it loads plugins.
+// What the user asked the plugin for.
 #pragma once
 
 #include <string>
@@ -7,14 +6,22 @@
 
 namespace mlgo {
 
-/// | option                  | environment               | meaning |
-/// |-------------------------|---------------------------|--------------------------------------------------------------|
-/// | -mlgo-policy=FILE       | PYMLGO_POLICY (`:` between) | a compiled policy; its problem says which one it
-/// serves    | | -mlgo-overrides=FILE    | PYMLGO_OVERRIDES          | decisions by key, see overrides.h | |
-/// -mlgo-log=FOLDER        | PYMLGO_LOG                | write training logs there | |
-/// -mlgo-problems=LIST     | PYMLGO_PROBLEMS       | what log and overrides are about: `inlining`,
-/// `eviction`, `priority` | | -mlgo-report=FILE       | PYMLGO_REPORT             | append what was done, a
-/// JSON object on each line |
+/// Three places, the first that speaks wins: LLVM's options; the environment, for linkers that parse options
+/// before they load plugins; and the file `mlgo.options` beside the plugin, which makes one flag enough (the
+/// assembler, too, is given all -mllvm options and knows none of ours).
+///
+/// | -mllvm             | environment                 | file             | meaning |
+/// |--------------------|-----------------------------|------------------|-------------------------------------------------------|
+/// | -mlgo-policy=FILE  | PYMLGO_POLICY (`:` between) | policy=FILE      | a compiled policy; it says which
+/// problem it is for    | | -mlgo-overrides=F  | PYMLGO_OVERRIDES            | overrides=FILE   | decisions
+/// by key, see overrides.h                     | | -mlgo-log=FOLDER   | PYMLGO_LOG                  |
+/// log=FOLDER       | write training logs there                             | | -mlgo-problems=... |
+/// PYMLGO_PROBLEMS             | problems=LIST    | what log and overrides are about (default: inlining)  |
+/// | -mlgo-report=FILE  | PYMLGO_REPORT               | report=FILE      | append what was done, a JSON
+/// object on each line      |
+///
+/// The file has a `name=value` on each line; a policy may stand there several times, and paths are relative
+/// to its folder.
 struct AdvisorOptions {
   std::vector<std::string> Policies;
   std::string Overrides, LogFolder, Report;

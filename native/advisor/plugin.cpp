@@ -24,6 +24,7 @@ static void start() {
                                   {"schema", "pymlgo/advisor-1"},
                                   {"llvm", LLVM_VERSION_STRING},
                                   {"process", static_cast<int64_t>(::getpid())}});
+    mlgo::reportCrashes();
   });
 }
 

@@ -40,12 +40,12 @@ static bool allocated(MachineFunctionPass *Pass, MachineFunction &Function) {
 
 namespace {
 char ProbeID;
-struct ProbeOne : MachineFunctionPass {
-  ProbeOne() : MachineFunctionPass(ProbeID) {}
+struct ScoringProbe : MachineFunctionPass {
+  ScoringProbe() : MachineFunctionPass(ProbeID) {}
   bool runOnMachineFunction(MachineFunction &) override { return true; }
 };
-struct ProbeOther : MachineFunctionPass {
-  ProbeOther() : MachineFunctionPass(ProbeID) {}
+struct OtherScoringProbe : MachineFunctionPass {
+  OtherScoringProbe() : MachineFunctionPass(ProbeID) {}
   bool runOnMachineFunction(MachineFunction &) override { return false; }
 };
 } // namespace
@@ -57,7 +57,7 @@ bool listenToAllocations(AllocationListener Listener) {
   const std::unique_ptr<FunctionPass> Scoring(createRegAllocScoringPass());
   if (!Scoring || Scoring->getPassName() != "Register Allocation Pass Scoring")
     return false;
-  std::optional<size_t> Slot = onlyDifference(vtableOf(ProbeOne()), vtableOf(ProbeOther()), Size);
+  std::optional<size_t> Slot = onlyDifference(vtableOf(ScoringProbe()), vtableOf(OtherScoringProbe()), Size);
   if (!Slot)
     return false;
   TheListener = Listener;

@@ -57,15 +57,15 @@ struct Takeover {
 };
 
 /// Two runners that differ in one function tell its place in the vtable.
-struct ProbeOne final : MLModelRunner {
-  explicit ProbeOne(LLVMContext &Context) : MLModelRunner(Context, Kind::NoOp, 0) {}
+struct RunnerProbe final : MLModelRunner {
+  explicit RunnerProbe(LLVMContext &Context) : MLModelRunner(Context, Kind::NoOp, 0) {}
   void switchContext(StringRef) override { Calls = 1; }
   void *evaluateUntyped() override { return Nothing; }
   void *Nothing = nullptr;
   int Calls = 0;
 };
-struct ProbeOther final : MLModelRunner {
-  explicit ProbeOther(LLVMContext &Context) : MLModelRunner(Context, Kind::NoOp, 0) {}
+struct OtherRunnerProbe final : MLModelRunner {
+  explicit OtherRunnerProbe(LLVMContext &Context) : MLModelRunner(Context, Kind::NoOp, 0) {}
   void switchContext(StringRef) override { Calls = 2; }
   void *evaluateUntyped() override { return this; }
   int Calls = 0;
@@ -144,8 +144,8 @@ static void functionAllocated(const MachineFunction &, function_ref<float()> Sco
 /// as expected.
 static bool hookRunner() {
   LLVMContext Context;
-  const ProbeOne One(Context);
-  const ProbeOther Other(Context);
+  const RunnerProbe One(Context);
+  const OtherRunnerProbe Other(Context);
   // evaluateUntyped is exported and found by its address; switchContext is not, and is the function beside
   // it.
   constexpr size_t SwitchSlot = 2, EvaluateSlot = 3, Size = 4;

@@ -3,6 +3,7 @@
 #include "options.h"
 
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
@@ -18,6 +19,9 @@ bool reportIsWanted() { return !advisorOptions().Report.empty(); }
 
 std::string printable(StringRef Text) { return json::isUTF8(Text) ? Text.str() : json::fixUTF8(Text); }
 
+// The handler may only use what needs no lock and no memory.
+static int ReportFile = -1;
+
 static int openReport() {
   const std::string &Path = advisorOptions().Report;
   int File = ::open(Path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
@@ -29,13 +33,26 @@ static int openReport() {
 void reportLine(json::Object Line) {
   if (!reportIsWanted())
     return;
-  static const int File = openReport();
+  static const int File = ReportFile = openReport();
   std::string Text;
   raw_string_ostream Stream(Text);
   Stream << json::Value(std::move(Line)) << "\n";
   Stream.flush();
   if (File >= 0 && ::write(File, Text.data(), Text.size()) != static_cast<ssize_t>(Text.size()))
     warnOnce("the report could not be written whole");
+}
+
+void reportCrashes() {
+  if (!reportIsWanted())
+    return;
+  sys::AddSignalHandler(
+      [](void *) {
+        static constexpr StringRef Line = "{\"event\":\"crash\"}\n";
+        // Nothing can be done about a failure here.
+        if (ReportFile >= 0 && ::write(ReportFile, Line.data(), Line.size()) < 0)
+          return;
+      },
+      nullptr);
 }
 
 void warnOnce(StringRef Text) {

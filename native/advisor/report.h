@@ -15,6 +15,10 @@ bool reportIsWanted();
 /// that lines of several processes and threads do not mix.
 void reportLine(llvm::json::Object Line);
 
+/// Reports the event "crash" when LLVM's signal handlers run: who watches the compile can tell a crash from
+/// an error.
+void reportCrashes();
+
 /// One warning on stderr, `warning: mlgo: …`, once per process and text. No diagnostic of LLVM's: -Werror
 /// must not stop a build.
 void warnOnce(llvm::StringRef Text);
