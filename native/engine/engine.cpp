@@ -1,0 +1,191 @@
+// A clang that stays loaded: reads requests from stdin, compiles each as `clang -cc1` would, replies on
+// stdout.
+//
+//   <- {"engine": 1, "llvm": "22.1.8"}
+//   -> {"arguments": ["-triple", …, "-o", "x.o", "-x", "ir", "x.bc"], "environment": {"PYMLGO_POLICY":
+//   "p.so"}, "limit_s": 60}
+//   <- {"returncode": 0, "cpu_s": 0.05, "timeout": false, "stderr": ""}
+//
+// One JSON object a line, both ways. Each compile has a process of its own, forked from this one: a crash
+// costs one reply, LLVM's options are those of one compile, and the environment says to the advisor plugin
+// (an argument, -fpass-plugin=) what it is to do. `returncode` is negative for a signal, as Python's is; a
+// compile beyond `limit_s` seconds is killed. With "fork": false the compile runs here, which saves the fork:
+// no environment, and a crash takes the engine down. A plugin named on the command line is loaded once,
+// before the first fork.
+#include "compile.h"
+
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <poll.h>
+#include <string>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+using namespace llvm;
+
+namespace {
+
+struct Request {
+  std::vector<std::string> Arguments;
+  std::vector<std::pair<std::string, std::string>> Environment;
+  bool Fork = true;
+  double LimitSeconds = 600;
+};
+
+struct Reply {
+  int ReturnCode = 1;
+  double CpuSeconds = 0;
+  bool Timeout = false;
+  std::string Stderr;
+};
+
+double seconds(const timeval &Time) { return double(Time.tv_sec) + 1e-6 * double(Time.tv_usec); }
+
+double cpuSeconds(const rusage &Usage) { return seconds(Usage.ru_utime) + seconds(Usage.ru_stime); }
+
+Expected<Request> parseRequest(StringRef Line) {
+  Expected<json::Value> Parsed = json::parse(Line);
+  if (!Parsed)
+    return Parsed.takeError();
+  const json::Object *Object = Parsed->getAsObject();
+  const json::Array *Arguments = Object ? Object->getArray("arguments") : nullptr;
+  if (!Arguments)
+    return createStringError("a request is an object with a list of \"arguments\"");
+  Request Result;
+  for (const json::Value &Each : *Arguments) {
+    auto Text = Each.getAsString();
+    if (!Text)
+      return createStringError("\"arguments\" must be strings");
+    Result.Arguments.push_back(Text->str());
+  }
+  if (const json::Object *Environment = Object->getObject("environment"))
+    for (const auto &[Name, Value] : *Environment) {
+      auto Text = Value.getAsString();
+      if (!Text)
+        return createStringError("the values of \"environment\" must be strings");
+      Result.Environment.emplace_back(Name.str(), Text->str());
+    }
+  Result.Fork = Object->getBoolean("fork").value_or(true);
+  if (!Result.Fork && !Result.Environment.empty())
+    return createStringError("an \"environment\" needs a fork of its own");
+  Result.LimitSeconds = Object->getNumber("limit_s").value_or(600);
+  return Result;
+}
+
+std::string contents(int File) {
+  std::string Text;
+  off_t Size = lseek(File, 0, SEEK_END);
+  if (Size > 0) {
+    Text.resize(size_t(Size));
+    ssize_t Got = pread(File, Text.data(), Text.size(), 0);
+    Text.resize(Got > 0 ? size_t(Got) : 0);
+  }
+  return Text;
+}
+
+Reply compileHere(const Request &Asked) {
+  Reply Result;
+  rusage Before{}, After{};
+  getrusage(RUSAGE_SELF, &Before);
+  raw_string_ostream Diagnostics(Result.Stderr);
+  Result.ReturnCode = pymlgo::compile(Asked.Arguments, Diagnostics) ? 0 : 1;
+  getrusage(RUSAGE_SELF, &After);
+  Result.CpuSeconds = cpuSeconds(After) - cpuSeconds(Before);
+  return Result;
+}
+
+[[noreturn]] void compileInChild(const Request &Asked, int Stderr) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  dup2(Stderr, 1);
+  dup2(Stderr, 2);
+  for (const auto &[Name, Value] : Asked.Environment)
+    setenv(Name.c_str(), Value.c_str(), /*replace=*/1);
+  bool Ok = pymlgo::compile(Asked.Arguments, errs());
+  errs().flush();
+  _exit(Ok ? 0 : 1); // the image is this process's only heap: freeing it page by page would cost milliseconds
+}
+
+Reply compileInFork(const Request &Asked) {
+  Reply Result;
+  int Stderr = memfd_create("stderr", MFD_CLOEXEC);
+  pid_t Child = fork();
+  if (Child == 0)
+    compileInChild(Asked, Stderr);
+  if (Child < 0 || Stderr < 0) {
+    Result.Stderr = "the engine cannot fork";
+    return Result;
+  }
+  int Exited = int(syscall(SYS_pidfd_open, Child, 0));
+  pollfd Wait{Exited, POLLIN, 0};
+  int Ready;
+  do
+    Ready = poll(&Wait, 1, int(Asked.LimitSeconds * 1000));
+  while (Ready < 0 && errno == EINTR);
+  if (Ready == 0) {
+    Result.Timeout = true;
+    kill(Child, SIGKILL);
+  }
+  int Status = 0;
+  rusage Usage{};
+  wait4(Child, &Status, 0, &Usage);
+  Result.ReturnCode = WIFEXITED(Status) ? WEXITSTATUS(Status) : -WTERMSIG(Status);
+  Result.CpuSeconds = cpuSeconds(Usage);
+  Result.Stderr = contents(Stderr);
+  close(Exited);
+  close(Stderr);
+  return Result;
+}
+
+void send(raw_ostream &Out, json::Object Object) {
+  Out << json::Value(std::move(Object)) << '\n';
+  Out.flush();
+}
+
+void serve(std::FILE *In, raw_ostream &Out) {
+  send(Out, json::Object{{"engine", 1}, {"llvm", LLVM_VERSION_STRING}});
+  char *Line = nullptr;
+  size_t Capacity = 0;
+  for (ssize_t Length; (Length = getline(&Line, &Capacity, In)) > 0;) {
+    Expected<Request> Asked = parseRequest(StringRef(Line, size_t(Length)).rtrim('\n'));
+    if (!Asked) {
+      send(Out, json::Object{{"error", toString(Asked.takeError())}});
+      continue;
+    }
+    Reply Result = Asked->Fork ? compileInFork(*Asked) : compileHere(*Asked);
+    send(Out, json::Object{{"returncode", Result.ReturnCode},
+                           {"cpu_s", Result.CpuSeconds},
+                           {"timeout", Result.Timeout},
+                           {"stderr", json::fixUTF8(Result.Stderr)}});
+  }
+  std::free(Line);
+}
+
+} // namespace
+
+int main(int Count, char **Values) {
+  // What LLVM or a pass prints must not reach the protocol: the replies get a descriptor of their own.
+  int Replies = dup(STDOUT_FILENO);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  std::signal(SIGPIPE, SIG_DFL);
+  pymlgo::initializeCompiler();
+  for (int I = 1; I < Count; ++I)
+    if (!dlopen(Values[I], RTLD_NOW | RTLD_LOCAL)) {
+      errs() << "error: " << dlerror() << "\n";
+      return 1;
+    }
+  raw_fd_ostream Out(Replies, /*shouldClose=*/true);
+  serve(stdin, Out);
+}

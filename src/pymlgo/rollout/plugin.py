@@ -1,0 +1,246 @@
+"""The plugin backend: the advisor decides inside the compiler, which is a clang of its own or the compile server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pymlgo.atomic_file import write_text
+from pymlgo.corpus.object_file import ObjectError
+from pymlgo.corpus.replay import replay_command
+from pymlgo.emit import compile_policy, emit_cpp
+from pymlgo.errors import CorpusError, LogError, PolicyError, ToolchainError
+from pymlgo.policy.policy import Policy
+from pymlgo.problem import PROBLEMS
+from pymlgo.rollout.backend import JOB_LIMIT_S, failure_reason, read_sizes, scratch_folder
+from pymlgo.rollout.engine import Compiled, Engine, open_engine
+from pymlgo.rollout.job import Job, Outcome, Overrides, RolloutFailure, RolloutResult, Trajectory
+from pymlgo.toolchain.identity import cache_folder
+from pymlgo.toolchain.llvm import LLVM
+from pymlgo.toolchain.process import run
+from pymlgo.training_log import TrainingLog, read_log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What the plugin wrote about one compile: decisions by who made them, and whether LLVM's default had to step in."""
+
+    decisions: int
+    inlined: int
+    by_policy: int
+    by_override: int
+    fallback: str | None
+
+
+class PluginBackend:
+    """Compiles with the advisor plugin loaded; `engine` names the compile server, None starts a clang for each job."""
+
+    def __init__(
+        self,
+        *,
+        llvm: LLVM,
+        plugin: Path,
+        engine: Path | None = None,
+        problem: str = "inlining",
+        limit_s: float = JOB_LIMIT_S,
+    ) -> None:
+        self.llvm = llvm
+        self.plugin = plugin
+        self.engine = engine
+        self.problem = problem
+        self.limit_s = limit_s
+        self._resources = ExitStack()
+        self._running: Engine | None = None
+        self._policy: tuple[Policy, Path] | None = None
+
+    @property
+    def name(self) -> str:
+        """`engine` or `plugin`."""
+        return "engine" if self.engine else "plugin"
+
+    def __getstate__(self) -> dict[str, object]:
+        fresh = {"_resources": ExitStack(), "_running": None, "_policy": None}
+        return {key: fresh.get(key, value) for key, value in vars(self).items()}
+
+    def close(self) -> None:
+        """End the compile server, if one runs; the next job starts another."""
+        self._resources.close()
+        self._running = None
+
+    def run(self, job: Job) -> Outcome:
+        """The outcome of one job (see `Backend.run`).
+
+        Raises:
+            PolicyError: the policy is for another problem, or does not fit what this compiler offers.
+            ToolchainError: the compiler cannot be started.
+        """
+        if job.policy is not None and job.policy.problem != self.problem:
+            raise PolicyError(f"the policy is for {job.policy.problem}, the compile asks about {self.problem}")
+        with scratch_folder() as folder:
+            try:
+                return self._compile(job, folder)
+            except ObjectError as error:
+                return self._failure(job, "no object", str(error), 0.0)
+            except LogError as error:
+                return self._failure(job, "no log", str(error), 0.0)
+            except CorpusError as error:
+                return self._failure(job, "no command", str(error), 0.0)
+
+    def _compile(self, job: Job, folder: Path) -> Outcome:
+        output = folder / "module.o"
+        command = replay_command(job.module, self.llvm.clang, output, embed=False)
+        done = self._execute([*command, f"-fpass-plugin={self.plugin}"], self._wishes(job, folder))
+        if done.timed_out:
+            return self._failure(job, "time limit", f"the compile took longer than {self.limit_s:g} s", done.cpu_s)
+        if done.returncode:
+            return self._failure(job, *failure_reason(done.returncode, done.stderr), done.cpu_s)
+        report = read_report(folder / "report.jsonl")
+        if report.fallback is not None:
+            # LLVM's default stepped in: counting its object as the policy's would be a lie.
+            raise PolicyError(f"module {job.module.name!r}: the plugin could not use the policy: {report.fallback}")
+        trajectory = read_trajectory(folder, job.overrides) if job.record else None
+        known = frozenset((*trajectory.callers, *trajectory.callees)) if trajectory else frozenset()
+        sizes, functions = read_sizes(output, known)
+        return RolloutResult(
+            module=job.module.name,
+            backend=self.name,
+            sizes=sizes,
+            function_bytes=functions,
+            decisions=report.decisions,
+            changed=_changed(trajectory),
+            cpu_s=done.cpu_s,
+            trajectory=trajectory,
+        )
+
+    def _wishes(self, job: Job, folder: Path) -> dict[str, str]:
+        """What the plugin is to do, as it reads it from its environment."""
+        wishes = {"PYMLGO_REPORT": str(folder / "report.jsonl"), "PYMLGO_PROBLEMS": self.problem}
+        if job.policy is not None:
+            wishes["PYMLGO_POLICY"] = str(self._compiled(job.policy))
+        if job.overrides is not None:
+            file = folder / "overrides"
+            file.write_text("".join(f"{key:016x} {advice}\n" for key, advice in job.overrides.advice.items()))
+            wishes["PYMLGO_OVERRIDES"] = str(file)
+        if job.record:
+            wishes["PYMLGO_LOG"] = str(folder)
+        return wishes
+
+    def _execute(self, command: list[bytes | str], environment: Mapping[str, str]) -> Compiled:
+        if self.engine is None or command[1] not in ("-cc1", b"-cc1"):
+            return self._spawn(command, environment)
+        if self._running is None:
+            self._running = self._resources.enter_context(open_engine(self.engine, self.plugin))
+        try:
+            return self._running.compile(command[2:], environment=environment, limit_s=self.limit_s)
+        except ToolchainError:
+            self.close()
+            raise
+
+    def _spawn(self, command: list[bytes | str], environment: Mapping[str, str]) -> Compiled:
+        try:
+            done = run(command, limit_s=self.limit_s, env=os.environ | environment)
+        except ToolchainError as error:
+            if "did not finish" not in str(error):
+                raise
+            return Compiled(returncode=-9, timed_out=True, stderr=error.stderr_tail.encode(), cpu_s=self.limit_s)
+        return Compiled(returncode=done.returncode, timed_out=False, stderr=done.stderr, cpu_s=done.cpu_s)
+
+    def _compiled(self, policy: Policy) -> Path:
+        if self._policy is None or self._policy[0] is not policy:
+            self._policy = (policy, compiled_policy(policy))
+        return self._policy[1]
+
+    def _failure(self, job: Job, reason: str, detail: str, cpu_s: float) -> RolloutFailure:
+        return RolloutFailure(module=job.module.name, backend=self.name, reason=reason, detail=detail, cpu_s=cpu_s)
+
+
+def compiled_policy(policy: Policy) -> Path:
+    """The policy as a shared object, compiled once for each content and kept in the cache folder.
+
+    Raises:
+        PolicyError: it is too large to be compiled.
+        ToolchainError: there is no C++ compiler, or it failed.
+    """
+    digest = hashlib.sha256(emit_cpp(policy).encode()).hexdigest()
+    file = cache_folder("policies") / f"{digest}.so"
+    if not file.exists():
+        compile_policy(policy, file, name="policy")
+    return file
+
+
+def read_report(file: Path) -> Report:
+    """The plugin's report of one compile; of several modules in one, the sums."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    modules = [line for line in lines if line["event"] == "module"]
+    fallbacks = [str(line["reason"]) for line in lines if line["event"] == "fallback"]
+    return Report(
+        decisions=sum(line["decisions"] for line in modules),
+        inlined=sum(line.get("inlined", 0) for line in modules),
+        by_policy=sum(line["by_policy"] for line in modules),
+        by_override=sum(line["by_override"] for line in modules),
+        fallback=fallbacks[0] if fallbacks else None,
+    )
+
+
+def read_trajectory(folder: Path, overrides: Overrides | None) -> Trajectory:
+    """The decisions that the plugin logged into `folder`, of all contexts in order.
+
+    Raises:
+        LogError: a log is damaged.
+    """
+    logs = sorted(folder.glob("*.log"))
+    if not logs:
+        return Trajectory(specs=(), features={}, advice=_no_advice(), default=None, overridden=np.zeros(0, np.bool_))
+    log = read_log(logs[0])
+    if log.error is not None:
+        raise log.error
+    names = [json.loads(line) for line in logs[0].with_suffix(".decisions").read_text().splitlines()]
+    keys = np.array([int(each["key"], 16) for each in names], np.uint64)
+    return _trajectory(log, names, keys, overrides)
+
+
+def _trajectory(
+    log: TrainingLog,
+    names: list[dict[str, str]],
+    keys: np.ndarray[tuple[int], np.dtype[np.uint64]],
+    overrides: Overrides | None,
+) -> Trajectory:
+    *specs, action = log.header.features
+    columns = {
+        spec.name: np.concatenate(
+            [each.features[spec.name] for each in log.contexts] or [np.zeros((0, *spec.shape), spec.dtype)]
+        )
+        for spec in (*specs, action)
+    }
+    default = next(
+        (PROBLEMS[name].default_feature for name in PROBLEMS if PROBLEMS[name].default_feature in columns), None
+    )
+    advice = columns.pop(action.name).reshape(-1).astype(np.int64)
+    fixed = overrides.advice if overrides else {}
+    return Trajectory(
+        specs=tuple(specs),
+        features=columns,
+        advice=advice,
+        default=columns[default].reshape(-1).astype(np.int64) if default else None,
+        overridden=np.array([int(key) in fixed for key in keys], np.bool_),
+        callers=tuple(each["caller"] for each in names),
+        callees=tuple(each["callee"] for each in names),
+        keys=keys,
+    )
+
+
+def _no_advice() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.zeros(0, np.int64)
+
+
+def _changed(trajectory: Trajectory | None) -> int:
+    if trajectory is None or trajectory.default is None:
+        return 0
+    return int((trajectory.advice != trajectory.default).sum())
