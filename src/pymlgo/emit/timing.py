@@ -103,7 +103,8 @@ def _packed(batch: CompiledBatch) -> list[AnyArray]:
 def _decided(one: CompiledBatch, row: AnyArray, advice: str) -> AnyArray:
     one.block[:] = row
     one.run()
-    return one.outputs[advice][0]
+    decision: AnyArray = one.outputs[advice][0]
+    return decision
 
 
 def _advice(evaluate: Evaluate, advice: str, row: Mapping[str, AnyArray]) -> AnyArray:
