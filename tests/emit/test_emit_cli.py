@@ -21,13 +21,12 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_compile_writes_a_shared_object(run_mlgo, directory: Path, tmp_path: Path) -> None:
-    code, out, err = run_mlgo(
-        "policy", "compile", directory, "-o", tmp_path / "rule.so", "--keep-source", tmp_path / "c"
-    )
-    assert (code, out) == (0, f"{tmp_path / 'rule.so'}\n")
+    output, source = tmp_path / "rule.so", tmp_path / "rule.cpp"
+    code, out, err = run_mlgo("policy", "compile", directory, "-o", output, "--keep-source", source)
+    assert (code, out) == (0, f"{output}\n")
     assert "s to compile with" in err
-    assert "model_0" in (tmp_path / "c").read_text()
-    assert CompiledModel(tmp_path / "rule.so").problem == "inlining"
+    assert "model_0" in source.read_text()
+    assert CompiledModel(output).problem == "inlining"
 
 
 def test_compile_takes_several_policies(run_mlgo, directory: Path, tmp_path: Path) -> None:

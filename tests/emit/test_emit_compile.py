@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -188,11 +189,7 @@ def test_the_object_exports_the_interface_and_needs_libc_alone(tmp_path: Path) -
     made = compile_policy(small_inliner(np.random.default_rng(10)), tmp_path / "p.so")
     lines = subprocess.run(["nm", "-D", made.path], capture_output=True, text=True, check=True).stdout.splitlines()
     defined = {line.split()[-1] for line in lines if line.split()[-2] == "T"}
-    declared = {
-        word.partition("(")[0].lstrip("*") for word in abi_header_text().split() if "mlgo_" in word and "(" in word
-    }
-    assert defined == {name for name in declared if not name.startswith("mlgo_run;")} & defined
-    assert {"mlgo_abi_version", "mlgo_create", "mlgo_run", "mlgo_run_batch", "mlgo_input_default"} <= defined
+    assert defined == set(re.findall(r"\b(mlgo_\w+)\(", abi_header_text()))
     needed = {line.split()[-1].partition("@")[0] for line in lines if line.split()[-2] == "U"}
     assert needed <= {"aligned_alloc", "free", "memcpy", "memset"}
 
@@ -249,18 +246,15 @@ def test_several_policies_in_one_object(tmp_path: Path) -> None:
         wanted = evaluate_batch(policy.graph, {"x": x[np.newaxis], "cost_estimate": cost[np.newaxis]})
         assert runner.evaluate() == wanted["inlining_decision"][0, 0]
     model.input_arrays[2][:] = selector_words("no such policy")
-    with pytest.raises(
-        PolicyError, match="model_selector names no policy of this artefact, which has: net, plain, odd"
-    ):
+    with pytest.raises(PolicyError, match="names no policy of this artefact, which has: net, plain, odd"):
         model.run()
     assert model.output_arrays[0][0] == 0
 
 
 def test_policies_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(13)
-    one, other = (
-        inlining_policy([TensorSpec("x", kind, (1,))], random_layers((1, 2), rng)) for kind in ("float", "int64_t")
-    )
+    layers = random_layers((1, 2), rng)
+    one, other = (inlining_policy([TensorSpec("x", kind, (1,))], layers) for kind in ("float", "int64_t"))
     with pytest.raises(PolicyError, match="tensor 'x' is float \\[1\\] for policy 'a', and int64_t \\[1\\] for 'b'"):
         compile_policies({"a": one, "b": other}, tmp_path / "p.so", name="p")
     with pytest.raises(PolicyError, match="must decide the same problem"):
@@ -311,7 +305,7 @@ def test_an_object_for_another_cpu_makes_no_instance(tmp_path: Path) -> None:
 
 def test_constants_without_end_are_refused(tmp_path: Path) -> None:
     make = GraphBuilder()
-    table = make.constant(np.arange(5 << 20, dtype=np.float32))
+    table = make.constant(np.arange(3 << 20, dtype=np.float32))
     make.output("decision", make.apply("GATHER", table, make.input(TensorSpec("i", "int64_t", (1,))), axis=0))
     with pytest.raises(PolicyError, match="bytes of constants"):
         compile_policy(policy_of(make.build()), tmp_path / "p.so")

@@ -9,7 +9,6 @@ Source: llvm/Analysis/ReleaseModeModelRunner.h (LLVM 22) for the selector.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,9 +29,6 @@ from pymlgo.tensor_spec import TensorSpec
 Face: TypeAlias = Literal["c_abi", "release", "emitc"]
 
 SELECTOR = TensorSpec("model_selector", "uint64_t", (2,))
-
-LARGEST_CONSTANT_BYTES = 16 << 20
-"""Constants beyond this make a source of 60 MB, on which a compiler spends minutes and gigabytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +71,6 @@ def model_of(name: str, policy: Policy) -> Model:
     plan = planned(policy.graph)
     tables = Tables(plan.program)
     body = Body(plan, tables).text()
-    if tables.constant_bytes > LARGEST_CONSTANT_BYTES:
-        raise PolicyError(
-            f"policy {name!r} has {tables.constant_bytes} bytes of constants, more than the {LARGEST_CONSTANT_BYTES} "
-            "that can be compiled",
-            hint="the numpy interpreter and TensorFlow Lite can run it",
-        )
     return Model(
         name=name,
         policy=policy,
@@ -327,8 +317,3 @@ def _elementary_literals() -> dict[str, str]:
         elif isinstance(value, tuple):
             found[name] = ", ".join(literals.literal(each, "float") for each in value)
     return found
-
-
-def constant_megabytes(artefact: Artefact) -> float:
-    """The weights and tables of all models, in MiB."""
-    return math.fsum(model.constant_bytes for model in artefact.models) / (1 << 20)

@@ -11,7 +11,11 @@ from pymlgo.arrays import AnyArray
 from pymlgo.emit.expressions import ELEMENTARY, saturates
 from pymlgo.emit.literals import cpp_type, literals
 from pymlgo.emit.program import Program
+from pymlgo.errors import PolicyError
 from pymlgo.policy.graph import Node
+
+LARGEST_CONSTANT_BYTES = 8 << 20
+"""Constants beyond this make a source of 30 MB, on which a compiler spends minutes and gigabytes."""
 
 OUTPUT_MULTIPLE = 8
 """Dense layers are padded with zero weights to a multiple of this many outputs: a vector register of AVX."""
@@ -84,7 +88,7 @@ class Tables:
             f"{{{left[index]}, {right[index]}}}}},"
             for index in range(len(feature))
         ]
-        self.constant_bytes += 16 * len(feature)
+        self._count(16 * len(feature))
         self.declarations.append(f"static const TreeNode {name}[{len(feature)}] = {{\n" + "\n".join(rows) + "\n};")
         leaves = self._shared(f"leaves_{node.output}", leaf, "float")
         return name, leaves, self._shared(f"roots_{node.output}", roots, "int32_t"), len(roots)
@@ -104,8 +108,16 @@ class Tables:
 
     def _declare(self, name: str, array: AnyArray, type_name: str) -> str:
         self._names.add(name)
-        self.constant_bytes += array.nbytes
+        self._count(array.nbytes)
         elements = literals(array, type_name)
         kind = cpp_type(type_name)
         self.declarations.append(f"alignas(64) static const {kind} {name}[{array.size}] = {{\n{elements}\n}};")
         return name
+
+    def _count(self, added: int) -> None:
+        self.constant_bytes += added
+        if self.constant_bytes > LARGEST_CONSTANT_BYTES:
+            raise PolicyError(
+                f"the policy has more than the {LARGEST_CONSTANT_BYTES} bytes of constants that can be compiled",
+                hint="the interpreter and TensorFlow Lite can run it",
+            )
