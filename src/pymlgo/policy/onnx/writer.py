@@ -188,18 +188,16 @@ class _Writer:
         self._add("Gather", [operands[0], inside], made, axis=axis)
 
     def _fully_connected(self, node: Node, operands: list[str]) -> None:
-        relu = node.attributes["activation"] == "relu"
-        result = self._value(node.output)
-        made = f"{result}.linear" if relu else result
-        if self.graph.types[node.inputs[0]].rank == 2:
-            self._add("Gemm", operands, made, transB=1)
-        else:
-            weights = self._constant(made, self.graph.constants[node.inputs[1]].T, np.float32)
-            product = [operands[0], weights]
-            if len(operands) == 3:
-                self._add("Add", [self._add("MatMul", product, f"{made}.product"), operands[2]], made)
-            else:
-                self._add("MatMul", product, made)
+        shape, result = self.graph.types[node.inputs[0]].shape, self._value(node.output)
+        relu, flat = node.attributes["activation"] == "relu", len(shape) != 2
+        made = f"{result}.linear" if relu or flat else result
+        if flat:
+            rows = self._constant(result, [-1, shape[-1]])
+            operands = [self._add("Reshape", [operands[0], rows], f"{result}.rows"), *operands[1:]]
+        self._add("Gemm", operands, made, transB=1)
+        if flat:
+            whole = self._constant(result, self.graph.types[node.output].shape)
+            made = self._add("Reshape", [made, whole], f"{result}.whole" if relu else result)
         if relu:
             self._add("Relu", [made], result)
 
