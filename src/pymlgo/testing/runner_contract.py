@@ -54,6 +54,8 @@ def check_model_runner(
         values = _filled(runner, every, rng)
         runner.switch_context("a function")
         if evaluates:
+            runner.evaluate()
+            _check_kept(runner, every, values, addresses)
             _check_evaluation(runner, rng, known=len(inputs), values=values)
         else:
             _check_refusal_to_evaluate(runner)
