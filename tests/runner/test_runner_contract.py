@@ -118,6 +118,7 @@ class TakesAnything(Honest):
             self.set_up_buffer_for_tensor(index, spec, None)
 
 
+@pytest.mark.spec("model-runner.evaluate")
 def test_the_check_accepts_an_honest_runner() -> None:
     check_model_runner(Honest, SCALARS)
 
@@ -143,6 +144,7 @@ def test_the_check_finds_what_is_broken(broken: type[Honest], clause: str) -> No
 
 
 @pytest.mark.spec("model-runner.buffers")
+@pytest.mark.spec("model-runner.access")
 def test_buffers_of_the_implementer_are_used_as_they_are() -> None:
     mine = np.zeros(1, np.int64)
 

@@ -61,6 +61,7 @@ def test_what_tensorflow_s_converter_wrote(executor: str) -> None:
     assert [spec.name for spec in runner.extra_outputs] == ["scores"]
 
 
+@pytest.mark.spec("model-runner.context")
 @pytest.mark.parametrize("executor", ["interpreter", "litert"])
 def test_a_changed_policy_is_taken_up_when_the_context_switches(executor: str, tmp_path: Path) -> None:
     save_policy(weighted(1, 0, 0, 0), tmp_path)
