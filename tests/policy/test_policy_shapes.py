@@ -86,6 +86,18 @@ def test_eviction_registers_must_agree() -> None:
         eviction_policy([TensorSpec("is_free", "int64_t", (1, 33))], linear(np.ones(1)))
 
 
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, np.float32(3e38)])
+def test_eviction_never_picks_a_masked_register(odd: float) -> None:
+    policy = eviction_policy(EVICTION, random_layers([8, 6, 1], RNG), scaling=Scaling(squash=False))
+    batch = observations(policy, 50)
+    for spec in policy.graph.inputs:
+        if spec.type == "float":
+            batch[spec.name][:, ..., ::2] = odd
+    batch["mask"][:, 0, 32] = 1
+    decided = evaluate_batch(policy.graph, batch)["index_to_evict"]
+    assert (np.take_along_axis(batch["mask"][:, 0], decided, 1) == 1).all()
+
+
 def test_scaling_is_squash_standardise_clip() -> None:
     scaling = Scaling(mean=np.full(4, 0.5), deviation=np.full(4, 0.1), clip=6.0)
     policy = inlining_policy(SCALARS, linear(np.float32([1, 10, 100, 1000])), scaling=scaling)

@@ -30,6 +30,9 @@ MASK = "mask"
 LOWEST = np.float32(np.finfo(np.float32).min)
 """What stands for a register that may not be evicted, as in upstream's network."""
 
+LOWEST_ALLOWED = float(np.nextafter(LOWEST, np.float32(0)))
+"""What a register that may be evicted has at least, even where its score is NaN: LLVM crashes on a masked one."""
+
 LARGEST_PRIORITY = float(np.nextafter(np.float32(2**32), np.float32(0)))
 """LLVM turns the priority into an unsigned of 32 bits."""
 
@@ -162,7 +165,7 @@ def eviction_policy(
     inputs = {spec.name: make.input(spec) for spec in features}
     columns = [_register_column(value, registers) for name, value in inputs.items() if name != MASK]
     rows = scaling.apply(make, make.concatenate(columns, axis=1))
-    scores = _model(make, rows, model).reshape(registers)
+    scores = _model(make, rows, model).reshape(registers).maximum(LOWEST_ALLOWED)
     _evict(make, scores, inputs.get(MASK))
     return _policy("eviction", make, EVICTION_ADVICE, defaults, provenance)
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
 
 EMBED = ("-Xclang", "-fembed-bitcode=all")
 
@@ -47,3 +54,40 @@ def write_database(folder: Path, entries: object) -> Path:
     path = folder / "compile_commands.json"
     path.write_text(json.dumps(entries))
     return path
+
+
+PEER = "mlgo-utils==19.0.0.dev202407180600"
+"""The last packaged version of LLVM's own tools."""
+
+
+@functools.cache
+def peer(script: str) -> tuple[list[str], dict[str, str]]:
+    """Command and environment of one of mlgo-utils' programs, which is installed below build/ when first wanted."""
+    folder = ROOT / "build" / "mlgo-utils"
+    if not (folder / "mlgo").is_dir():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, PEER]
+        finished = subprocess.run(command, check=False, capture_output=True, text=True)
+        if finished.returncode != 0:
+            message = f"{PEER} cannot be installed: {finished.stderr.strip()[-300:]}"
+            if os.environ.get("CI"):
+                pytest.fail(message)
+            pytest.skip(message)
+    program = f"from mlgo.corpus.{script} import parse_args_and_run as run; run()"
+    return [sys.executable, "-c", program], {**os.environ, "PYTHONPATH": str(folder)}
+
+
+def run_peer(script: str, *arguments: object, cwd: Path) -> int:
+    """The exit code of one of mlgo-utils' programs."""
+    command, environment = peer(script)
+    return subprocess.run(
+        [*command, *map(str, arguments)], cwd=cwd, env=environment, check=False, capture_output=True
+    ).returncode
+
+
+def files_of(corpus: Path) -> dict[str, bytes]:
+    """The corpus's files by their relative path, without what only we write."""
+    return {
+        str(file.relative_to(corpus)): file.read_bytes()
+        for file in corpus.rglob("*")
+        if file.is_file() and file.name != "corpus_manifest.jsonl"
+    }
