@@ -2,18 +2,18 @@
 // stdout.
 //
 //   <- {"engine": 1, "llvm": "22.1.8"}
-//   -> {"arguments": ["-triple", …, "-o", "x.o", "-x", "ir", "x.bc"], "environment": {"PYMLGO_POLICY":
-//   "p.so"}, "limit_s": 60}
+//   -> {"arguments": ["-triple", "x86_64-pc-linux-gnu", "-o", "x.o", "-x", "ir", "x.bc"], "limit_s": 60}
 //   <- {"returncode": 0, "cpu_s": 0.05, "timeout": false, "stderr": ""}
 //
 // One JSON object a line, both ways. Each compile has a process of its own, forked from this one: a crash
-// costs one reply, LLVM's options are those of one compile, and the environment says to the advisor plugin
-// (an argument, -fpass-plugin=) what it is to do. `returncode` is negative for a signal, as Python's is; a
-// compile beyond `limit_s` seconds is killed. With "fork": false the compile runs here, which saves the fork:
-// no environment, and a crash takes the engine down. A plugin named on the command line is loaded once,
-// before the first fork.
+// costs one reply, and LLVM's options (-mllvm, those of the advisor plugin too) are those of one compile.
+// `returncode` is negative for a signal, as Python's is; a compile beyond `limit_s` seconds is killed. With
+// "fork": false the compile runs here, which saves the fork: no -mllvm, and a crash takes the engine down.
+// A plugin named on the engine's command line is loaded once, before the first fork; a compile that is to use
+// it still says -fpass-plugin=.
 #include "compile.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -31,7 +31,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 using namespace llvm;
@@ -40,7 +39,6 @@ namespace {
 
 struct Request {
   std::vector<std::string> Arguments;
-  std::vector<std::pair<std::string, std::string>> Environment;
   bool Fork = true;
   double LimitSeconds = 600;
 };
@@ -71,16 +69,9 @@ Expected<Request> parseRequest(StringRef Line) {
       return createStringError("\"arguments\" must be strings");
     Result.Arguments.push_back(Text->str());
   }
-  if (const json::Object *Environment = Object->getObject("environment"))
-    for (const auto &[Name, Value] : *Environment) {
-      auto Text = Value.getAsString();
-      if (!Text)
-        return createStringError("the values of \"environment\" must be strings");
-      Result.Environment.emplace_back(Name.str(), Text->str());
-    }
   Result.Fork = Object->getBoolean("fork").value_or(true);
-  if (!Result.Fork && !Result.Environment.empty())
-    return createStringError("an \"environment\" needs a fork of its own");
+  if (!Result.Fork && is_contained(Result.Arguments, "-mllvm"))
+    return createStringError("-mllvm needs a fork: LLVM parses its options once in a process");
   Result.LimitSeconds = Object->getNumber("limit_s").value_or(600);
   return Result;
 }
@@ -111,8 +102,6 @@ Reply compileHere(const Request &Asked) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(Stderr, 1);
   dup2(Stderr, 2);
-  for (const auto &[Name, Value] : Asked.Environment)
-    setenv(Name.c_str(), Value.c_str(), /*replace=*/1);
   bool Ok = pymlgo::compile(Asked.Arguments, errs());
   errs().flush();
   _exit(Ok ? 0 : 1); // the image is this process's only heap: freeing it page by page would cost milliseconds

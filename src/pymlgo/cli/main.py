@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0 fine, 1 work failed, 2 usage, 3 the toolchain lacks something, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     verb = next((word for word in arguments if not word.startswith("-")), None)
-    parser = build_parser({verb} & VERBS.keys())
+    parser = build_parser([verb] if verb in VERBS else [])
     try:
         parsed = parser.parse_args(arguments)
         if parsed.verb is None:

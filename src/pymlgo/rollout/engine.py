@@ -6,7 +6,7 @@ import json
 import os
 import select
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,6 @@ class Engine:
         self,
         arguments: Sequence[str | bytes],
         *,
-        environment: Mapping[str, str] | None = None,
         limit_s: float,
         fork: bool = True,
     ) -> Compiled:
@@ -49,16 +48,14 @@ class Engine:
 
         Args:
             arguments: with input and output.
-            environment: what the advisor plugin is to find there.
             limit_s: wall seconds after which the compile is killed.
-            fork: a process of its own; False saves the fork, and a crash takes the server down.
+            fork: a process of its own; False saves the fork, takes no `-mllvm`, and a crash takes the server down.
 
         Raises:
             ToolchainError: the server died, fell silent, or did not understand.
         """
         request = {
             "arguments": [os.fsdecode(each) for each in arguments],
-            "environment": dict(environment or {}),
             "fork": fork,
             "limit_s": limit_s,
         }

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 
-from pymlgo.atomic_file import write_text
 from pymlgo.corpus.object_file import ObjectError
 from pymlgo.corpus.replay import replay_command
 from pymlgo.emit import compile_policy, emit_cpp
@@ -22,21 +21,20 @@ from pymlgo.problem import PROBLEMS
 from pymlgo.rollout.backend import JOB_LIMIT_S, failure_reason, read_sizes, scratch_folder
 from pymlgo.rollout.engine import Compiled, Engine, open_engine
 from pymlgo.rollout.job import Job, Outcome, Overrides, RolloutFailure, RolloutResult, Trajectory
+from pymlgo.toolchain.advisor import advisor_flags, overrides_text, read_report
 from pymlgo.toolchain.identity import cache_folder
 from pymlgo.toolchain.llvm import LLVM
 from pymlgo.toolchain.process import run
 from pymlgo.training_log import TrainingLog, read_log
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What the plugin wrote about one compile: decisions by who made them, and whether LLVM's default had to step in."""
+class Wishes(TypedDict):
+    """Arguments of `advisor_flags`."""
 
-    decisions: int
-    inlined: int
-    by_policy: int
-    by_override: int
-    fallback: str | None
+    policies: tuple[Path, ...]
+    overrides: Path | None
+    log: Path | None
+    problems: tuple[str, ...]
 
 
 class PluginBackend:
@@ -96,15 +94,17 @@ class PluginBackend:
     def _compile(self, job: Job, folder: Path) -> Outcome:
         output = folder / "module.o"
         command = replay_command(job.module, self.llvm.clang, output, embed=False)
-        done = self._execute([*command, f"-fpass-plugin={self.plugin}"], self._wishes(job, folder))
+        report_file = folder / "report.jsonl"
+        flags = advisor_flags(self.llvm, self.plugin, report=report_file, **self._wishes(job, folder))
+        done = self._execute([*command, *_of_cc1(flags)])
         if done.timed_out:
             return self._failure(job, "time limit", f"the compile took longer than {self.limit_s:g} s", done.cpu_s)
         if done.returncode:
             return self._failure(job, *failure_reason(done.returncode, done.stderr), done.cpu_s)
-        report = read_report(folder / "report.jsonl")
-        if report.fallback is not None:
+        report = read_report(report_file.read_text())
+        for fallback in report.fallbacks:
             # LLVM's default stepped in: counting its object as the policy's would be a lie.
-            raise PolicyError(f"module {job.module.name!r}: the plugin could not use the policy: {report.fallback}")
+            return self._failure(job, "LLVM's default stepped in", fallback.reason, done.cpu_s)
         trajectory = read_trajectory(folder, job.overrides) if job.record else None
         known = frozenset((*trajectory.callers, *trajectory.callees)) if trajectory else frozenset()
         sizes, functions = read_sizes(output, known)
@@ -113,39 +113,38 @@ class PluginBackend:
             backend=self.name,
             sizes=sizes,
             function_bytes=functions,
-            decisions=report.decisions,
+            decisions=report.problems[self.problem].decisions if self.problem in report.problems else 0,
             changed=_changed(trajectory),
             cpu_s=done.cpu_s,
             trajectory=trajectory,
         )
 
-    def _wishes(self, job: Job, folder: Path) -> dict[str, str]:
-        """What the plugin is to do, as it reads it from its environment."""
-        wishes = {"PYMLGO_REPORT": str(folder / "report.jsonl"), "PYMLGO_PROBLEMS": self.problem}
-        if job.policy is not None:
-            wishes["PYMLGO_POLICY"] = str(self._compiled(job.policy))
-        if job.overrides is not None:
-            file = folder / "overrides"
-            file.write_text("".join(f"{key:016x} {advice}\n" for key, advice in job.overrides.advice.items()))
-            wishes["PYMLGO_OVERRIDES"] = str(file)
-        if job.record:
-            wishes["PYMLGO_LOG"] = str(folder)
-        return wishes
+    def _wishes(self, job: Job, folder: Path) -> Wishes:
+        """What the plugin is to do, as the arguments of `advisor_flags`."""
+        overrides = folder / "overrides" if job.overrides else None
+        if overrides and job.overrides:
+            overrides.write_text(overrides_text(job.overrides.advice))
+        return Wishes(
+            policies=(self._compiled(job.policy),) if job.policy else (),
+            overrides=overrides,
+            log=folder if job.record else None,
+            problems=(self.problem,),
+        )
 
-    def _execute(self, command: list[bytes | str], environment: Mapping[str, str]) -> Compiled:
-        if self.engine is None or command[1] not in ("-cc1", b"-cc1"):
-            return self._spawn(command, environment)
+    def _execute(self, command: Sequence[bytes | str]) -> Compiled:
+        if self.engine is None or os.fsdecode(command[1]) != "-cc1":
+            return self._spawn(command)
         if self._running is None:
             self._running = self._resources.enter_context(open_engine(self.engine, self.plugin))
         try:
-            return self._running.compile(command[2:], environment=environment, limit_s=self.limit_s)
+            return self._running.compile(command[2:], limit_s=self.limit_s)
         except ToolchainError:
             self.close()
             raise
 
-    def _spawn(self, command: list[bytes | str], environment: Mapping[str, str]) -> Compiled:
+    def _spawn(self, command: Sequence[bytes | str]) -> Compiled:
         try:
-            done = run(command, limit_s=self.limit_s, env=os.environ | environment)
+            done = run(command, limit_s=self.limit_s)
         except ToolchainError as error:
             if "did not finish" not in str(error):
                 raise
@@ -175,18 +174,9 @@ def compiled_policy(policy: Policy) -> Path:
     return file
 
 
-def read_report(file: Path) -> Report:
-    """The plugin's report of one compile; of several modules in one, the sums."""
-    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    modules = [line for line in lines if line["event"] == "module"]
-    fallbacks = [str(line["reason"]) for line in lines if line["event"] == "fallback"]
-    return Report(
-        decisions=sum(line["decisions"] for line in modules),
-        inlined=sum(line.get("inlined", 0) for line in modules),
-        by_policy=sum(line["by_policy"] for line in modules),
-        by_override=sum(line["by_override"] for line in modules),
-        fallback=fallbacks[0] if fallbacks else None,
-    )
+def _of_cc1(flags: Sequence[str]) -> list[str]:
+    """Flags of clang's driver as `clang -cc1` takes them: it spells `-fplugin=FILE` as two words."""
+    return [word for flag in flags for word in (("-load", flag[9:]) if flag.startswith("-fplugin=") else (flag,))]
 
 
 def read_trajectory(folder: Path, overrides: Overrides | None) -> Trajectory:
