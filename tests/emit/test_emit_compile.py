@@ -29,10 +29,11 @@ from pymlgo.emit.plan import planned
 from pymlgo.emit.timing import time_policy
 from pymlgo.errors import PolicyError, ToolchainError
 from pymlgo.policy.builder import GraphBuilder
+from pymlgo.policy.compiled_library import selector_words
 from pymlgo.policy.interpreter import evaluate_batch
 from pymlgo.policy.policy import Policy
 from pymlgo.policy.shapes import eviction_policy, inlining_policy, random_layers, threshold_policy
-from pymlgo.runner.release import CompiledModel, ReleaseModeModelRunner, selector_words
+from pymlgo.runner.release import CompiledModel, ReleaseModeModelRunner
 from pymlgo.tensor_spec import TensorSpec
 
 COUNT = 200

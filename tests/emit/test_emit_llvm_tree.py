@@ -19,7 +19,7 @@ from compiled_graphs import (
 
 from conftest import require_tool
 from pymlgo.arrays import AnyArray
-from pymlgo.emit import development_options, export_emitc, export_llvm_release, selector_of
+from pymlgo.emit import development_options, export_emitc, export_llvm_release
 from pymlgo.errors import PolicyError
 from pymlgo.policy.builder import GraphBuilder
 from pymlgo.policy.interpreter import evaluate_batch
@@ -239,10 +239,6 @@ def test_llvms_selector_picks_one_of_several_policies(tmp_path: Path) -> None:
     wrong = run("no such policy")
     assert wrong.returncode < 0
     assert "model_selector names no policy of this artefact, which has: careful, bold" in wrong.stderr
-
-
-def test_the_selector_words_are_llvms() -> None:
-    assert selector_of("foo") == (0xD8A4C4CC4F65EFED, 0x5CF8C24CDB18BDAC)
 
 
 # --- CMake --------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pymlgo.emit.artefact import abi_header_text, artefact_of, selector_of, source_text
+from pymlgo.emit.artefact import abi_header_text, artefact_of, source_text
 from pymlgo.emit.compiled import CompiledPolicy, compile_policies, compile_policy, emit_cpp
 from pymlgo.emit.cxx import find_compiler
 from pymlgo.emit.llvm_tree import ReleaseModel, development_options, export_emitc, export_llvm_release
@@ -19,6 +19,5 @@ __all__ = [
     "export_emitc",
     "export_llvm_release",
     "find_compiler",
-    "selector_of",
     "source_text",
 ]

@@ -2,13 +2,10 @@
 
 Policies of one artefact share inputs and outputs by name. Where there are several, the input `model_selector` picks one
 by the MD5 of its name.
-
-Source: llvm/Analysis/ReleaseModeModelRunner.h (LLVM 22) for the selector.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,12 +20,11 @@ from pymlgo.emit.statements import Body
 from pymlgo.emit.tables import Tables, Uses
 from pymlgo.errors import PolicyError
 from pymlgo.policy import elementary
+from pymlgo.policy.compiled_library import MODEL_SELECTOR, selector_words
 from pymlgo.policy.policy import Policy
 from pymlgo.tensor_spec import TensorSpec
 
 Face: TypeAlias = Literal["c_abi", "release", "emitc"]
-
-SELECTOR = TensorSpec("model_selector", "uint64_t", (2,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +113,11 @@ def artefact_of(name: str, policies: Mapping[str, Policy]) -> Artefact:
             raise PolicyError(f"policy {each!r} decides {policy.graph.decision}, the first {first.graph.decision}")
     specs = _united([(each, policy.graph.inputs) for each, policy in policies.items()])
     if len(models) > 1:
-        if any(spec.name == SELECTOR.name for spec in specs):
-            raise PolicyError(f"a policy has an input {SELECTOR.name!r}, which the artefact needs to pick one of them")
-        specs.append(SELECTOR)
+        if any(spec.name == MODEL_SELECTOR.name for spec in specs):
+            raise PolicyError(
+                f"a policy has an input {MODEL_SELECTOR.name!r}, which the artefact needs to pick one of them"
+            )
+        specs.append(MODEL_SELECTOR)
     outputs = _united([(each, policy.graph.output_specs) for each, policy in policies.items()])
     return Artefact(
         name=name,
@@ -157,12 +155,6 @@ def abi_header_text() -> str:
     if loader is None:
         raise AssertionError("the environment was made with a loader")
     return loader.get_source(_templates(), "policy_abi.h")[0]
-
-
-def selector_of(name: str) -> tuple[int, int]:
-    """The two words of `model_selector` that pick the policy `name`: high, low."""
-    digest = hashlib.md5(name.encode(), usedforsecurity=False).digest()
-    return int.from_bytes(digest[8:], "little"), int.from_bytes(digest[:8], "little")
 
 
 # --- tensors ------------------------------------------------------------------------------------------------
@@ -276,7 +268,7 @@ def _model_context(model: Model, artefact: Artefact) -> dict[str, object]:
     graph = model.policy.graph
     inputs = {tensor.name: tensor for tensor in artefact.inputs}
     outputs = {tensor.name: tensor for tensor in artefact.outputs}
-    high, low = selector_of(model.name)
+    high, low = selector_words(model.name)
     read = [spec.name for spec in graph.inputs if f"in_{spec.name}" in model.plan.read_buffers]
     return {
         "name": _one_line(model.name),

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymlgo.arrays import AnyArray
 from pymlgo.errors import PolicyError
+from pymlgo.policy.compiled_library import load_library
 from pymlgo.policy.graph import Graph
 
 
@@ -74,14 +75,11 @@ def _pointers(arrays: Mapping[str, AnyArray]) -> ctypes.Array[ctypes.c_void_p]:
     return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays.values()))
 
 
-def _loaded(library: Path) -> ctypes.CDLL:
-    try:
-        loaded = ctypes.CDLL(str(library.absolute()))
-        loaded.mlgo_create.restype = ctypes.c_void_p
-        loaded.mlgo_destroy.argtypes = [ctypes.c_void_p]
-        for kind in ("input", "output"):
-            name, count = getattr(loaded, f"mlgo_{kind}_name"), getattr(loaded, f"mlgo_num_{kind}s")
-            name.restype, name.argtypes, count.restype = ctypes.c_char_p, [ctypes.c_uint32], ctypes.c_uint32
-    except (OSError, AttributeError) as error:
-        raise PolicyError(f"{library}: no compiled policy: {error}") from error
-    return loaded
+def _loaded(file: Path) -> ctypes.CDLL:
+    library = load_library(file)
+    library.mlgo_create.restype = ctypes.c_void_p
+    library.mlgo_destroy.argtypes = [ctypes.c_void_p]
+    for kind in ("input", "output"):
+        name, count = getattr(library, f"mlgo_{kind}_name"), getattr(library, f"mlgo_num_{kind}s")
+        name.restype, name.argtypes, count.restype = ctypes.c_char_p, [ctypes.c_uint32], ctypes.c_uint32
+    return library

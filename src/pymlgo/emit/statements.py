@@ -210,10 +210,10 @@ class Body:
         nodes, leaves, roots, count = self.tables.trees(item.node)
         with self.block(f"for (int i = 0; i < {self._row_loop_count(item)}; ++i)"):
             self.line(f"const float *const x = {_pointer(x)} + {x.row_stride()} * i;")
-            self.line(f"float sum = {literal(np.float32(_float(item.node.attributes['base'])), 'float')};")
-            with self.block(f"for (int tree = 0; tree < {count}; ++tree)"):
-                self.line(f"sum = sum + tree_leaf(x, {nodes}, {leaves}, {roots}[tree]);")
-            self.line(f"{_pointer(y)}[{y.row_stride()} * i] = sum;")
+            base = literal(np.float32(_float(item.node.attributes["base"])), "float")
+            self.line(
+                f"{_pointer(y)}[{y.row_stride()} * i] = tree_sum({base}, x, {nodes}, {leaves}, {roots}, {count});"
+            )
 
     def _arg_max(self, item: Item) -> None:
         x, axis = item.operands[0], _number(item.node.attributes["axis"])

@@ -9,13 +9,15 @@ import numpy as np
 
 from pymlgo.arrays import AnyArray
 from pymlgo.emit.expressions import ELEMENTARY, saturates
-from pymlgo.emit.literals import cpp_type, literals
+from pymlgo.emit.literals import cpp_type, literal, literals
 from pymlgo.emit.program import Program
 from pymlgo.errors import PolicyError
 from pymlgo.policy.graph import Node
 
 LARGEST_CONSTANT_BYTES = 8 << 20
 """Constants beyond this make a source of 30 MB, on which a compiler spends minutes and gigabytes."""
+
+TREE_NODE_BYTES = 16
 
 OUTPUT_MULTIPLE = 8
 """Dense layers are padded with zero weights to a multiple of this many outputs: a vector register of AVX."""
@@ -83,12 +85,11 @@ class Tables:
         self.uses.tree = True
         feature, threshold, left, right, leaf, roots = (self.program.constants[name] for name in node.inputs[1:])
         name = f"nodes_{node.output}"
+        self._count(TREE_NODE_BYTES * len(feature))
         rows = [
-            f"    {{{literals(threshold[index : index + 1], 'float').strip(' ,')}, {feature[index]}, "
-            f"{{{left[index]}, {right[index]}}}}},"
+            f"    {{{literal(threshold[index], 'float')}, {feature[index]}, {{{left[index]}, {right[index]}}}}},"
             for index in range(len(feature))
         ]
-        self._count(16 * len(feature))
         self.declarations.append(f"static const TreeNode {name}[{len(feature)}] = {{\n" + "\n".join(rows) + "\n};")
         leaves = self._shared(f"leaves_{node.output}", leaf, "float")
         return name, leaves, self._shared(f"roots_{node.output}", roots, "int32_t"), len(roots)

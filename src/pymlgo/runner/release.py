@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from pymlgo.arrays import AnyArray
 from pymlgo.errors import PolicyError
+from pymlgo.policy.compiled_library import MODEL_SELECTOR, load_library, selector_words
 from pymlgo.runner.model_runner import MLModelRunner, check_same_tensor
 from pymlgo.tensor_spec import TensorSpec
-
-ABI_VERSION = 1
-MODEL_SELECTOR = TensorSpec("model_selector", "uint64_t", (2,))
 
 
 class CompiledModel:
@@ -147,17 +143,10 @@ class ReleaseModeModelRunner(MLModelRunner):
         self._model.input_arrays[place][:] = selector_words(selector)
 
 
-def selector_words(name: str) -> tuple[int, int]:
-    """The MD5 of a policy's name as LLVM stores it: digest bytes 8 to 15, then 0 to 7, both little-endian."""
-    digest = hashlib.md5(name.encode(), usedforsecurity=False).digest()
-    return int.from_bytes(digest[8:], "little"), int.from_bytes(digest[:8], "little")
-
-
 _TENSOR_PARTS = ("name", "type", "rank", "shape")
 
 _Index, _Text = ctypes.c_uint32, ctypes.c_char_p
 _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
-    "mlgo_abi_version": (_Index, ()),
     "mlgo_problem": (_Text, ()),
     "mlgo_isa": (_Text, ()),
     "mlgo_num_models": (_Index, ()),
@@ -182,22 +171,7 @@ def _dimensions(pointer: ctypes._Pointer[ctypes.c_int64], rank: int) -> tuple[in
 
 
 def _loaded(file: Path) -> ctypes.CDLL:
-    try:
-        with tempfile.TemporaryDirectory(prefix="mlgo-") as folder:
-            # The loader knows libraries by name first; under a new name it looks at the file, which may have changed.
-            alias = Path(folder, file.name)
-            alias.symlink_to(file.resolve())
-            library = ctypes.CDLL(str(alias))
-        library.mlgo_abi_version.restype = _Index
-        version = library.mlgo_abi_version()
-    except (OSError, AttributeError) as error:
-        raise PolicyError(
-            f"{file}: no compiled policy: {error}", hint="`mlgo policy compile DIR -o FILE` makes one"
-        ) from error
-    if version != ABI_VERSION:
-        raise PolicyError(
-            f"{file}: version {version} of the interface, expected {ABI_VERSION}", hint="compile it again"
-        )
+    library = load_library(file)
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, list(arguments)
