@@ -22,7 +22,7 @@ def parse_line(line: bytes) -> Line:
         ValueError: it is none of the lines of a log; the message says what was found.
     """
     try:
-        value = json.loads(line)
+        value = json.loads(line.decode())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"expected a context or an observation, found {shown(line)}") from error
     if isinstance(value, dict):

@@ -87,6 +87,7 @@ class _Scan:
         for spec in header.features:
             self._places[spec.name] = (spec, place)
             place += spec.byte_size
+        self._observation_bytes = place
         self._forms: dict[tuple[bytes, bytes, bytes, bytes, int], RecordForm] = {}
         self._counts: dict[str, int] = {}
         self._contexts: list[LogContext] = []
@@ -158,7 +159,7 @@ class _Scan:
         Raises:
             LogError: it is not.
         """
-        tensors_end = len(line) + self._header.observation_bytes
+        tensors_end = len(line) + self._observation_bytes
         self._expect_newline(tensors_end, number)
         outcome, score_end = b"", 0
         if self._header.score is not None:
@@ -219,6 +220,9 @@ class _Scan:
 
 def _around_number(line: bytes, key: bytes, digits: int) -> tuple[bytes, bytes]:
     """What stands before and after the number of `key` in a line, which was parsed before."""
+    usual = b'{"%b":' % key
+    if line.startswith(usual) and line.endswith(b"}\n") and len(line) == len(usual) + digits + 2:
+        return usual, b"}\n"  # as LLVM spells it; all logs but hand-made ones
     found = re.search(rb'"%b"\s*:\s*' % key, line)
     at = found.end() if found else len(line)
     return line[:at], line[at + digits :]

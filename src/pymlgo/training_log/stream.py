@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
 
 from pymlgo.arrays import AnyArray
 from pymlgo.errors import LogError, SpecError
@@ -84,6 +86,9 @@ class LogParser:
         self._record = 0
         """Where the last observation starts in the log."""
         self._header: Header | None = None
+        self._places: list[tuple[str, np.dtype[Any], int, int, tuple[int, ...]]] = []
+        """Of each feature name, type, elements, place among the tensors, and shape."""
+        self._observation_bytes = 0
         self._judge = ByteOrderJudge()
         self._counts: dict[str, int] = {}
         self._context: str | None = None
@@ -138,6 +143,10 @@ class LogParser:
             raise self._error(str(error), hint=error.hint, at=self._offset - len(line)) from error
         self._judge = ByteOrderJudge()
         self._counts, self._context, self._awaits = {}, None, "line"
+        self._places, self._observation_bytes = [], 0
+        for spec in self._header.features:
+            self._places.append((spec.name, spec.dtype, spec.element_count, self._observation_bytes, spec.shape))
+            self._observation_bytes += spec.byte_size
         return self._header
 
     def _started(self, line: bytes) -> LogEvent | bool:
@@ -167,13 +176,13 @@ class LogParser:
 
     def _tensors(self) -> ObservationEvent | None:
         header = self._known_header()
-        payload = self._block(header.observation_bytes)
+        payload = self._block(self._observation_bytes)
         if payload is None:
             return None
-        features, at = {}, 0
-        for spec in header.features:
-            features[spec.name] = spec.view(payload, at)
-            at += spec.byte_size
+        features = {
+            name: np.frombuffer(payload, dtype, count, at).reshape(shape)
+            for name, dtype, count, at, shape in self._places
+        }
         if self._check_byte_order and not self._judge.decided and self._judge.is_foreign(features.values()):
             raise self._error(
                 "the values look like those of the other byte order",
