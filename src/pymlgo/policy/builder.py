@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from pymlgo.arrays import AnyArray, Float32Array
 from pymlgo.errors import PolicyError
 from pymlgo.policy.graph import Graph, Node, Output
-from pymlgo.policy.ops import OPERATORS, Operand
+from pymlgo.policy.operands import Operand
+from pymlgo.policy.ops import OPERATORS
 from pymlgo.policy.values import Attribute, ValueType
 from pymlgo.tensor_spec import TensorSpec
 

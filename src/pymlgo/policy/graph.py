@@ -15,7 +15,8 @@ import numpy as np
 
 from pymlgo.arrays import AnyArray
 from pymlgo.errors import PolicyError
-from pymlgo.policy.ops import OPERATORS, Operand
+from pymlgo.policy.operands import Operand
+from pymlgo.policy.ops import OPERATORS
 from pymlgo.policy.values import (
     LARGEST_GRAPH_ELEMENTS,
     LARGEST_NODE_COUNT,

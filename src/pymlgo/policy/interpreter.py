@@ -15,7 +15,7 @@ from pymlgo.arrays import AnyArray, Float32Array
 from pymlgo.errors import PolicyError, SpecError
 from pymlgo.policy import elementary
 from pymlgo.policy.graph import Graph, Node, live_nodes
-from pymlgo.policy.ops import integer, integers, real
+from pymlgo.policy.operands import integer, integers, real
 from pymlgo.policy.values import VALUE_TYPES, Attribute
 from pymlgo.tensor_spec import TensorSpec
 
@@ -280,7 +280,7 @@ def tree_ensemble(
     leaf: Float32Array,
     roots: AnyArray,
 ) -> Float32Array:
-    """Sum of trees over rows x f32[…, F], as `ops.infer_tree_ensemble` defines it: f32[…, 1]."""
+    """Sum of trees over rows x f32[…, F], as `rules.tree_ensemble` defines it: f32[…, 1]."""
     rows = x.reshape(-1, x.shape[-1])
     made = np.full(len(rows), base, np.float32)
     every = np.arange(len(rows))

@@ -15,7 +15,7 @@ from pymlgo.policy.builder import GraphBuilder, Value
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trees:
-    """A sum of decision trees in the tables that `ops.infer_tree_ensemble` defines."""
+    """A sum of decision trees in the tables that `rules.tree_ensemble` defines."""
 
     feature: Int32Array
     threshold: Float32Array

@@ -19,7 +19,7 @@ from pymlgo.arrays import AnyArray
 from pymlgo.errors import PolicyError
 from pymlgo.optional import need
 from pymlgo.policy.graph import Graph, Node
-from pymlgo.policy.ops import integer, integers, real
+from pymlgo.policy.operands import integer, integers, real
 from pymlgo.policy.policy import Policy
 from pymlgo.policy.values import VALUE_TYPES
 

@@ -10,7 +10,7 @@ from pymlgo.arrays import AnyArray, Float32Array, Int32Array
 from pymlgo.errors import PolicyError
 from pymlgo.policy.builder import GraphBuilder, Value
 from pymlgo.policy.graph import Graph, Node
-from pymlgo.policy.ops import real
+from pymlgo.policy.operands import real
 
 LARGEST_LOWERED_NODES = 4096
 LARGEST_LOWERED_TREES = 256

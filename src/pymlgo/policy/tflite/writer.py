@@ -14,7 +14,7 @@ import numpy as np
 
 from pymlgo.arrays import AnyArray
 from pymlgo.policy.graph import Graph, Node
-from pymlgo.policy.ops import integer, integers
+from pymlgo.policy.operands import integer, integers
 from pymlgo.policy.tflite import schema
 from pymlgo.policy.values import ValueType
 
