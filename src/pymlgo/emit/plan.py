@@ -26,20 +26,29 @@ GROUPED = ELEMENTWISE | {"GATHER"}
 class Step:
     """Items that are computed together: elementwise ones in one loop over `loop`, or one other item.
 
-    `locals` are the values that need no room in the workspace. `region` is the one being computed; `ends` the one
-    whose SELECT_V2 this is.
+    Attributes:
+        loop: the axes that are longer than 1.
+        region: the one being computed.
+        ends: the one whose SELECT_V2 this is.
+        items: in the order of evaluation; `add` appends.
+        made: the values that the items compute.
+        written: the buffers that they write.
+        locals: the values that need no room in the workspace.
     """
 
-    items: list[Item]
     loop: Shape
     region: Region | None
-    ends: Region | None = None
+    ends: Region | None
+    items: list[Item] = field(default_factory=list)
+    made: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
     locals: set[str] = field(default_factory=set)
 
-    @property
-    def made(self) -> dict[str, Item]:
-        """The items by the value that they compute."""
-        return {item.result.origin: item for item in self.items}
+    def add(self, item: Item) -> None:
+        """Compute `item` last."""
+        self.items.append(item)
+        self.made.add(item.result.origin)
+        self.written.add(item.result.buffer)
 
     def reads_local(self, item: Item, operand: int) -> bool:
         """Whether an operand is, place for place, what this step's loop has just computed."""
@@ -94,12 +103,10 @@ def _grouped(items: Iterable[Item], regions: Mapping[str, Region]) -> list[Step]
         region = regions.get(item.region)
         ends = regions.get(item.node.output)
         loop = squeezed(item.result.shape)
-        if steps and ends is None and _joins(item, steps[-1], loop, region):
-            steps[-1].items.append(item)
-        else:
-            steps.append(Step(items=[item], loop=loop, region=region, ends=ends))
-    for step in steps:
-        step.locals = _locals_of(step, steps)
+        if not (steps and ends is None and _joins(item, steps[-1], loop, region)):
+            steps.append(Step(loop=loop, region=region, ends=ends))
+        steps[-1].add(item)
+    _find_locals(steps)
     return steps
 
 
@@ -112,39 +119,48 @@ def _joins(item: Item, step: Step, loop: Shape, region: Region | None) -> bool:
         return False
     if not loop:
         return True  # no loop: whatever was computed before is there
-    written = {each.result.buffer for each in step.items}
-    return all(view.buffer not in written or step.reads_local(item, index) for index, view in enumerate(item.operands))
+    return all(
+        view.buffer not in step.written or step.reads_local(item, index) for index, view in enumerate(item.operands)
+    )
 
 
-def _locals_of(step: Step, steps: Iterable[Step]) -> set[str]:
-    """The values of a step that have a buffer of their own, which no other step reads."""
-    if step.items[0].node.op not in GROUPED or step.ends is not None:
-        return set()
-    own = {item.result.buffer: name for name, item in step.made.items() if item.result.buffer == f"b_{name}"}
-    for other in steps:
-        for item in other.items:
+def _find_locals(steps: Iterable[Step]) -> None:
+    """The values that have a buffer of their own, and no reader outside the step that computes them, are local."""
+    home: dict[str, tuple[Step, str]] = {}
+    for step in steps:
+        if step.items[0].node.op in GROUPED and step.ends is None:
+            for item in step.items:
+                name = item.result.origin
+                if item.result.buffer == f"b_{name}":
+                    home[item.result.buffer] = (step, name)
+                    step.locals.add(name)
+    for step in steps:
+        for item in step.items:
             for index, view in enumerate(item.operands):
-                if view.buffer in own and not (other is step and step.reads_local(item, index)):
-                    own.pop(view.buffer)
-    return set(own.values())
+                made_in, name = home.get(view.buffer, (None, ""))
+                if made_in is not None and not (made_in is step and step.reads_local(item, index)):
+                    made_in.locals.discard(name)
 
 
 def _allocated(steps: list[Step], layout: Layout) -> tuple[tuple[Buffer, ...], int]:
     """First fit, in the order of the first write."""
     lives = _lives(steps, layout)
-    placed: list[tuple[Buffer, int, tuple[int, int]]] = []
-    for name, life in lives.items():
+    made: list[Buffer] = []
+    living: list[tuple[int, int, int]] = []  # offset, its end, last step
+    total = ALIGNMENT_BYTES
+    for name, (first, last) in lives.items():
         type_name, count = layout.buffers[name]
         size = _rounded(count * VALUE_TYPES[type_name].itemsize)
-        taken = sorted((each.offset, each.offset + length) for each, length, other in placed if _overlap(life, other))
+        living = sorted(each for each in living if each[2] >= first)
         offset = 0
-        for first, end in taken:
-            if first - offset >= size:
+        for begin, end, _ in living:
+            if begin - offset >= size:
                 break
             offset = max(offset, end)
-        placed.append((Buffer(name=name, type=type_name, element_count=count, offset=offset), size, life))
-    total = max((each.offset + size for each, size, _ in placed), default=0)
-    return tuple(each for each, _, _ in placed), max(total, ALIGNMENT_BYTES)
+        living.append((offset, offset + size, last))
+        total = max(total, offset + size)
+        made.append(Buffer(name=name, type=type_name, element_count=count, offset=offset))
+    return tuple(made), total
 
 
 def _lives(steps: list[Step], layout: Layout) -> dict[str, tuple[int, int]]:
@@ -165,10 +181,6 @@ def _lives(steps: list[Step], layout: Layout) -> dict[str, tuple[int, int]]:
                 if view.buffer in layout.buffers and view.buffer.removeprefix("b_") not in step.locals:
                     touch(view.buffer, index)
     return lives
-
-
-def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    return a[0] <= b[1] and b[0] <= a[1]
 
 
 def _rounded(size: int) -> int:

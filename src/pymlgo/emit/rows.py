@@ -38,6 +38,8 @@ def with_regions(program: Program) -> tuple[Program, tuple[Region, ...]]:
     """The program, reordered so that each region stands right before its SELECT_V2, and the regions."""
     regions: list[Region] = []
     taken: set[str] = set()
+    if not any(node.op in OVER_ROWS for node in program.nodes):
+        return program, ()  # nothing that is worth it
     for node in program.nodes:
         if node.op == "SELECT_V2":
             for keeps_true in (True, False):
