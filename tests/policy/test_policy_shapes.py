@@ -262,3 +262,16 @@ def test_tables_that_do_not_fit(changes, message: str) -> None:
     made = {name: np.asarray(each, kinds.get(name, np.int32)) for name, each in {**tables, **changes}.items()}
     with pytest.raises(PolicyError, match=message):
         inlining_policy(SCALARS, Trees(**made))
+
+
+def test_lightgbm_s_trees_are_taken_as_they_are() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    x = RNG.integers(-100, 100, (2000, 4)).astype(np.float64)
+    y = np.where(x[:, 0] > x[:, 1], x[:, 2], -x[:, 3]) / 50
+    settings = {"objective": "regression", "num_leaves": 15, "verbosity": -1, "num_threads": 1, "seed": 1}
+    booster = lightgbm.train(settings, lightgbm.Dataset(x, y), num_boost_round=30)
+    nested = [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]
+    policy = inlining_policy(SCALARS, Trees.from_nested(nested))
+    batch = {spec.name: x[:, index : index + 1].astype(np.int64) for index, spec in enumerate(SCALARS)}
+    found = evaluate_batch(policy.graph, batch)["score"][:, 0]
+    np.testing.assert_allclose(found, booster.predict(x), rtol=1e-5, atol=1e-5)

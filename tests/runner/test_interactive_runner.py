@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import textwrap
 import threading
@@ -133,3 +134,34 @@ def test_pipes_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(ChannelError, match=r"missing\.in: cannot be opened") as caught:
         InteractiveModelRunner(SCALARS, ADVICE, tmp_path / "missing")
     assert "the host makes both pipes" in str(caught.value.hint)
+
+
+@pytest.mark.llvm
+def test_a_real_clang_s_conversation_is_repeated_byte_for_byte(clang: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.c").write_text(
+        "static int twice(int x) { return x + x; }\n"
+        "static int square(int x) { for (int i = 0; i < x; i++) x += twice(x); return x * x; }\n"
+        "int first(int x) { return square(x) + square(x + 1) + twice(x); }\n"
+    )
+    (tmp_path / "clang.in").symlink_to("/dev/zero")
+    flags = [
+        "-mllvm",
+        "-enable-ml-inliner=release",
+        "-mllvm",
+        f"-inliner-interactive-channel-base={tmp_path / 'clang'}",
+    ]
+    command = [clang, "-O2", "-c", tmp_path / "x.c", "-o", tmp_path / "x.o", *flags]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    said = read_log(tmp_path / "clang.out")
+    assert said.error is None
+    (context,) = said.contexts
+    assert len(context) > 2
+    assert said.header.advice is not None
+    (tmp_path / "python.in").write_bytes(bytes(8 * len(context)))
+    with InteractiveModelRunner(said.header.features, said.header.advice, tmp_path / "python") as runner:
+        runner.switch_context(context.name)
+        for index in range(len(context)):
+            for place, spec in enumerate(runner.inputs):
+                runner.get_tensor(place)[...] = context.features[spec.name][index]
+            assert runner.evaluate() == 0
+    assert (tmp_path / "python.out").read_bytes() == (tmp_path / "clang.out").read_bytes()
