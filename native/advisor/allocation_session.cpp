@@ -51,7 +51,8 @@ void AllocationSession::prepare(const std::vector<TensorSpec> &Specs) {
     return;
   std::vector<TensorSpec> Columns = Specs;
   Columns.push_back(Decision);
-  Log = LogFile::create(Problem, Columns, TensorSpec::createSpec<float>("reward", {1}));
+  Log =
+      LogFile::create(Problem, moduleOfThread().Name, Columns, TensorSpec::createSpec<float>("reward", {1}));
 }
 
 Error AllocationSession::preparePolicy(const std::vector<TensorSpec> &Specs) {

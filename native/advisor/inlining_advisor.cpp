@@ -175,7 +175,7 @@ void InliningAdvisor::openLog() {
     return;
   std::vector<TensorSpec> Columns = offeredFeatures(Given.CompilerFeatures);
   Columns.push_back(InlineDecisionSpec);
-  Log = LogFile::create(Problem, Columns, std::nullopt);
+  Log = LogFile::create(Problem, M.getName(), Columns, std::nullopt);
   if (!Log)
     return;
   Log->context("");

@@ -20,7 +20,8 @@ bool logIsWanted(StringRef Problem) {
   return !Options.LogFolder.empty() && is_contained(Options.Problems, Problem.str());
 }
 
-std::unique_ptr<LogFile> LogFile::create(StringRef Problem, const std::vector<TensorSpec> &Features,
+std::unique_ptr<LogFile> LogFile::create(StringRef Problem, StringRef Module,
+                                         const std::vector<TensorSpec> &Features,
                                          std::optional<TensorSpec> Score) {
   static std::atomic<unsigned> Count{0};
   std::string Stem = advisorOptions().LogFolder + "/" + Problem.str() + "-" + utostr(::getpid()) + "-" +
@@ -37,6 +38,8 @@ std::unique_ptr<LogFile> LogFile::create(StringRef Problem, const std::vector<Te
   TensorSpec Reward = Score.value_or(Features.front());
   Result->Log = std::make_unique<Logger>(std::move(Stream), Features, Reward, Score.has_value());
   Result->Decisions = std::move(Decisions);
+  reportLine(json::Object{
+      {"event", "log"}, {"problem", Problem}, {"module", printable(Module)}, {"file", Stem + ".log"}});
   return Result;
 }
 

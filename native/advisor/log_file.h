@@ -24,7 +24,7 @@ class LogFile {
 public:
   /// A new log of `Features`; with `Score`, each observation is followed by an outcome. None when it cannot
   /// be written: then a warning was given.
-  static std::unique_ptr<LogFile> create(llvm::StringRef Problem,
+  static std::unique_ptr<LogFile> create(llvm::StringRef Problem, llvm::StringRef Module,
                                          const std::vector<llvm::TensorSpec> &Features,
                                          std::optional<llvm::TensorSpec> Score);
 
