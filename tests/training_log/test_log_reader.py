@@ -126,6 +126,29 @@ def test_other_spellings_of_json_are_read_too(tmp_path: Path) -> None:
     assert log.contexts[0].features["cost"][:, 0].tolist() == list(range(25))
 
 
+@pytest.mark.parametrize(
+    ("observation", "outcome"),
+    [
+        (b'{"observ\\u0061tion":%d}', b'{"outcome":%d}'),
+        (b'{"observation":%d}', b'{"\\u006futcome":%d}'),
+        (b'{"observation":99,"observation":%d}', b'{"outcome":%d,"x":"}"}'),
+    ],
+)
+def test_spellings_that_hide_the_number_are_read_record_by_record(
+    observation: bytes, outcome: bytes, tmp_path: Path
+) -> None:
+    record = observation + b"\n\x07\n" + outcome + b"\n\x01\n"
+    tiny = TensorSpec("tiny", "int8_t", (1,))
+    data = Header(features=(tiny,), score=TensorSpec("s", "int8_t", (1,))).to_line() + b'{"context":"f"}\n'
+    data += b"".join(record % (number, number) for number in range(12))
+    log = read_log(stored(tmp_path, data))
+    assert log.error is None
+    assert log.contexts[0].features["tiny"][:, 0].tolist() == [7] * 12
+    cut = read_log(stored(tmp_path, data + record % (11, 12)))
+    assert cut.error is not None
+    assert cut.observation_count == 12
+
+
 def test_tensors_may_hold_anything_that_looks_like_the_format(tmp_path: Path) -> None:
     text = TensorSpec("text", "int8_t", (36,))
     data = Header(features=(text,)).to_line() + b'{"context":"f"}\n'

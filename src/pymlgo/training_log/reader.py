@@ -6,6 +6,7 @@ import mmap
 import re
 import stat
 from pathlib import Path
+from typing import TypeAlias
 
 from pymlgo.errors import LogError, SpecError
 from pymlgo.tensor_spec import TensorSpec
@@ -14,6 +15,9 @@ from pymlgo.training_log.contexts import LogContext, Segment, TensorViews, Train
 from pymlgo.training_log.header import Header, shown
 from pymlgo.training_log.lines import LONGEST_LINE_BYTES, parse_line
 from pymlgo.training_log.record import RecordForm
+
+_Around: TypeAlias = tuple[bytes, bytes]
+"""A line without its number: what stands before and after it."""
 
 
 def read_log(path: Path | str, *, check_byte_order: bool = True) -> TrainingLog:
@@ -88,7 +92,7 @@ class _Scan:
             self._places[spec.name] = (spec, place)
             place += spec.byte_size
         self._observation_bytes = place
-        self._forms: dict[tuple[bytes, bytes, bytes, bytes, int], RecordForm] = {}
+        self._forms: dict[tuple[_Around, _Around, int], RecordForm] = {}
         self._counts: dict[str, int] = {}
         self._contexts: list[LogContext] = []
         self._name: str | None = None
@@ -139,7 +143,7 @@ class _Scan:
     def _segment(self, line: bytes) -> Segment:
         """The run of records that starts here with `line`; at least one."""
         start, number = self._offset, self._number
-        form = self._form(line, number)
+        form = self._whole_record(line, number)
         count = form.count(self._data, start, number)
         self._offset += count * form.stride
         self._number += count
@@ -153,7 +157,7 @@ class _Scan:
             outcomes=strided_view(self._data, score, start + form.score_at, count, form.stride) if score else None,
         )
 
-    def _form(self, line: bytes, number: int) -> RecordForm:
+    def _whole_record(self, line: bytes, number: int) -> RecordForm:
         """The form of the record that starts here; the record is whole.
 
         Raises:
@@ -166,25 +170,10 @@ class _Scan:
             outcome = self._outcome_line(self._offset + tensors_end + 1, number)
             score_end = tensors_end + 1 + len(outcome) + self._header.score.byte_size
             self._expect_newline(score_end, number)
-        digits = len(str(number))
-        before, after = _around_number(line, b"observation", digits)
-        outcome_before, outcome_after = _around_number(outcome, b"outcome", digits)
-        key = (before, after, outcome_before, outcome_after, digits)
+        spelling = (_around_number(line, b"observation", number), _around_number(outcome, b"outcome", number))
+        key = (*spelling, len(str(number)))
         if key not in self._forms:
-            outcome_at = tensors_end + 1
-            texts = [(0, before), (len(before) + digits, after), (tensors_end, b"\n" + outcome_before)]
-            numbers = [len(before)]
-            if outcome:
-                numbers.append(outcome_at + len(outcome_before))
-                texts += [(numbers[1] + digits, outcome_after), (score_end, b"\n")]
-            self._forms[key] = RecordForm(
-                stride=(score_end or tensors_end) + 1,
-                tensors_at=len(line),
-                score_at=outcome_at + len(outcome),
-                digits=digits,
-                texts=tuple(texts),
-                numbers=tuple(numbers),
-            )
+            self._forms[key] = _form(spelling, line, outcome, number, tensors_end, score_end)
         return self._forms[key]
 
     def _outcome_line(self, offset: int, number: int) -> bytes:
@@ -218,11 +207,33 @@ class _Scan:
         return LogError(message, file=self._file, offset=self._offset if at is None else at)
 
 
-def _around_number(line: bytes, key: bytes, digits: int) -> tuple[bytes, bytes]:
-    """What stands before and after the number of `key` in a line, which was parsed before."""
+def _around_number(line: bytes, key: bytes, number: int) -> _Around:
+    """What stands before and after the number of `key` in a line; all and nothing where it is not found."""
+    text = b"%d" % number
     usual = b'{"%b":' % key
-    if line.startswith(usual) and line.endswith(b"}\n") and len(line) == len(usual) + digits + 2:
-        return usual, b"}\n"  # as LLVM spells it; all logs but hand-made ones
-    found = re.search(rb'"%b"\s*:\s*' % key, line)
-    at = found.end() if found else len(line)
-    return line[:at], line[at + digits :]
+    if line == usual + text + b"}\n":  # as LLVM spells it; all logs but hand-made ones
+        return usual, b"}\n"
+    found = re.search(rb'"%b"\s*:\s*%b(?!\d)' % (key, text), line)
+    return (line[: found.end() - len(text)], line[found.end() :]) if found else (line, b"")
+
+
+def _form(
+    spelling: tuple[_Around, _Around], line: bytes, outcome: bytes, number: int, tensors_end: int, score_end: int
+) -> RecordForm:
+    """The form of a record with the lines `line` and `outcome`, the latter empty in a log without scores."""
+    (before, after), (outcome_before, outcome_after) = spelling
+    digits, outcome_at = len(str(number)), tensors_end + 1
+    texts = [(0, before), (len(line) - len(after), after), (tensors_end, b"\n" + outcome_before)]
+    numbers = [len(before)]
+    if outcome:
+        texts += [(outcome_at + len(outcome) - len(outcome_after), outcome_after), (score_end, b"\n")]
+        numbers.append(outcome_at + len(outcome_before))
+    return RecordForm(
+        stride=(score_end or tensors_end) + 1,
+        tensors_at=len(line),
+        score_at=outcome_at + len(outcome),
+        digits=digits,
+        texts=tuple(texts),
+        # A number that was not found, e.g. behind an escaped key, cannot be checked in the records that follow.
+        numbers=tuple(numbers) if after and bool(outcome) == bool(outcome_after) else (),
+    )

@@ -33,7 +33,8 @@ _LARGEST_WINDOW = 1 << 15
 class RecordForm:
     """The form of records whose number has `digits` digits.
 
-    `texts` are the fixed bytes with their places; `numbers` the places where the number starts.
+    `texts` are the fixed bytes with their places; `numbers` the places where the number starts, empty where they are
+    not known: then nothing can be said of the next record.
     """
 
     stride: int
@@ -44,7 +45,9 @@ class RecordForm:
     numbers: tuple[int, ...]
 
     def count(self, data: mmap.mmap | bytes, start: int, number: int) -> int:
-        """How many whole records of this form follow each other from byte `start` on, the first numbered `number`."""
+        """How many records of this form follow each other from byte `start` on, the first, which is whole, included."""
+        if not self.numbers:
+            return 1
         most = min(10**self.digits - number, (len(data) - start) // self.stride)
         found, window = 0, _FIRST_WINDOW
         while found < most:
