@@ -73,24 +73,24 @@ class Honest(MLModelRunner):
     def buffer(self, spec: TensorSpec) -> np.ndarray | None:
         return None
 
-    def decide(self) -> np.ndarray:
+    def evaluate_untyped(self) -> np.ndarray:
         return np.asarray([sum(int(self.get_tensor(index).sum()) for index in range(len(SCALARS)))])
 
 
 class ForgetsInputs(Honest):
-    def decide(self) -> np.ndarray:
-        made = super().decide()
+    def evaluate_untyped(self) -> np.ndarray:
+        made = super().evaluate_untyped()
         self.get_tensor(1)[...] = 0
         return made
 
 
 class CountsUnknownFeatures(Honest):
-    def decide(self) -> np.ndarray:
-        return super().decide() + int(self.get_tensor(len(SCALARS)).sum())
+    def evaluate_untyped(self) -> np.ndarray:
+        return super().evaluate_untyped() + int(self.get_tensor(len(SCALARS)).sum())
 
 
 class IsRandom(Honest):
-    def decide(self) -> np.ndarray:
+    def evaluate_untyped(self) -> np.ndarray:
         return np.random.default_rng().integers(0, 2**60, 1)
 
 
@@ -107,8 +107,8 @@ class SharesBuffers(Honest):
 
 
 class AdvisesFloats(Honest):
-    def decide(self) -> np.ndarray:
-        return super().decide().astype(np.float32)
+    def evaluate_untyped(self) -> np.ndarray:
+        return super().evaluate_untyped().astype(np.float32)
 
 
 class TakesAnything(Honest):
@@ -161,7 +161,7 @@ def test_buffers_of_the_implementer_are_used_as_they_are() -> None:
 @pytest.mark.spec("model-runner.binding")
 def test_wrong_buffers_and_specs_are_refused() -> None:
     class Late(MLModelRunner):
-        def decide(self) -> np.ndarray:
+        def evaluate_untyped(self) -> np.ndarray:
             return np.zeros(1, np.int64)
 
     runner = Late(SCALARS, ADVICE)

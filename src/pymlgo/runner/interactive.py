@@ -63,7 +63,7 @@ class InteractiveModelRunner(MLModelRunner):
             self._log.context(name)
             self._outbound.flush()
 
-    def decide(self) -> AnyArray:
+    def evaluate_untyped(self) -> AnyArray:
         """Send the features, wait for the advice."""
         values = {spec.name: self.get_tensor(index) for index, spec in enumerate(self.inputs)}
         with self._host_may_be_gone():

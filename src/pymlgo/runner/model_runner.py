@@ -16,8 +16,8 @@ class MLModelRunner(ABC):
     """Features go into buffers by index, `evaluate` makes the decision of what they hold.
 
     For implementers: call `set_up_buffer_for_tensor` for every input in `__init__`, with a buffer of your own, or with
-    None where the model does not know the feature (the runner then makes one, so that users need not care). `decide`
-    must leave the buffers as they are. `testing.check_model_runner` checks a runner of yours.
+    None where the model does not know the feature (the runner then makes one, so that users need not care), and make
+    the decision in `evaluate_untyped`. `testing.runner_contract.check_model_runner` checks a runner of yours.
 
     For users: fill `get_tensor(i)`, i being the place of the spec in the list given at construction; the arrays stay
     where they are as long as the runner lives, and keep their values from one `evaluate` to the next.
@@ -78,13 +78,9 @@ class MLModelRunner(ABC):
         decided: int | float = self.evaluate_untyped().reshape(-1)[0].item()
         return decided
 
-    def evaluate_untyped(self) -> AnyArray:
-        """The advice tensor for what the buffers hold; it may be overwritten by the next call."""
-        return self.decide()
-
     @abstractmethod
-    def decide(self) -> AnyArray:
-        """Compute the advice tensor from the buffers, which must stay as they are."""
+    def evaluate_untyped(self) -> AnyArray:
+        """The advice tensor for what the buffers hold, which stay as they are; the next call may overwrite it."""
 
     @property
     def extra_outputs(self) -> tuple[TensorSpec, ...]:

@@ -23,7 +23,7 @@ class NoInferenceModelRunner(MLModelRunner):
         for index, spec in enumerate(inputs):
             self.set_up_buffer_for_tensor(index, spec, None)
 
-    def decide(self) -> NoReturn:
+    def evaluate_untyped(self) -> NoReturn:
         """Raise.
 
         Raises:

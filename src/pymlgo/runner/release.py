@@ -124,7 +124,7 @@ class ReleaseModeModelRunner(MLModelRunner):
                 hint="record a default for it in the policy and compile it again",
             )
 
-    def decide(self) -> AnyArray:
+    def evaluate_untyped(self) -> AnyArray:
         """Evaluate the compiled policy."""
         self._model.run()
         return self._result

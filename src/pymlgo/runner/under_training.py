@@ -84,7 +84,7 @@ class ModelUnderTrainingRunner(MLModelRunner):
         self._stamp = stamp
         return True
 
-    def decide(self) -> AnyArray:
+    def evaluate_untyped(self) -> AnyArray:
         """Evaluate the policy."""
         results = self._results = self._evaluate(self._bound)
         return results[self.advice.name]
