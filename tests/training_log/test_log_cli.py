@@ -197,3 +197,19 @@ def test_a_context_with_a_strange_name_is_shown_in_one_line(run_mlgo, tmp_path: 
     path.write_bytes(write(Header(features=(TensorSpec("a", "int8_t", (1,)),)), [('ü\n"x', 1)]).data)
     _, out, _ = run_mlgo("log", "show", path)
     assert "context 'ü\\n\"x': 1 observations" in out
+
+
+@pytest.mark.parametrize("verb", ["show", "stats", "export"])
+def test_names_that_are_not_unicode_do_no_harm(run_mlgo, tmp_path: Path, verb: str) -> None:
+    path = tmp_path / "x.log"
+    tensor = b'{"name":"%b","type":"int8_t","port":0,"shape":[1]}'
+    path.write_bytes(
+        b'{"features":[' + tensor % b"a" + b'],"\\ud800":"\\udfff"}\n{"context":"\\ud800"}\n{"observation":0}\n1\n'
+    )
+    assert run_mlgo("log", verb, path)[0] == 0
+    assert run_mlgo("log", "export", path, "-o", tmp_path / "x.npz")[0] == 0
+    assert run_mlgo("log", "export", path, "-o", tmp_path / "x.parquet")[0] == 0
+    path.write_bytes(b'{"features":[' + tensor % b"\\udc80" + b"]}\n")
+    code, _, err = run_mlgo("log", verb, path)
+    assert code == 1
+    assert "is not Unicode" in err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -28,9 +29,12 @@ class Header:
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        names = [spec.name for spec in self.features]
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
+        counts = Counter(spec.name for spec in self.features)
+        if repeated := [name for name, count in counts.items() if count > 1]:
             raise SpecError(f"header: features are told apart by name, {repeated[0]!r} stands there twice")
+        for spec in (*self.features, self.score, self.advice):
+            if spec is not None and valid_name(spec.name) != spec.name:
+                raise SpecError(f"header: the name {spec.name!r} is not Unicode")
         if taken := [key for key in self.extra if key in _OWN_KEYS]:
             raise SpecError(f"header: {taken[0]!r} is no extra key")
 
@@ -87,6 +91,11 @@ class Header:
             return text.encode() + b"\n"
         except (TypeError, ValueError) as error:
             raise SpecError(f"header: an extra value cannot be written as JSON: {error}") from error
+
+
+def valid_name(name: str) -> str:
+    """`name` with each piece that is not Unicode replaced by U+FFFD, as LLVM's JSON printer does."""
+    return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def shown(data: bytes) -> str:

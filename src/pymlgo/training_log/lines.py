@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Literal, TypeAlias
 
-from pymlgo.training_log.header import shown
+from pymlgo.training_log.header import shown, valid_name
 
 LONGEST_LINE_BYTES = 16 << 20
 """A line beyond this is taken for damage. Real headers take 3 KiB, mangled C++ names rarely more."""
@@ -27,7 +27,7 @@ def parse_line(line: bytes) -> Line:
         raise ValueError(f"expected a context or an observation, found {shown(line)}") from error
     if isinstance(value, dict):
         if isinstance(name := value.get("context"), str):
-            return "context", name
+            return "context", valid_name(name)
         for key in ("observation", "outcome"):
             if isinstance(number := value.get(key), int) and not isinstance(number, bool):
                 return key, number
@@ -39,8 +39,3 @@ def parse_line(line: bytes) -> Line:
 def context_line(name: str) -> bytes:
     """The line that starts the context `name`, as LLVM prints it."""
     return b'{"context":%s}\n' % json.dumps(name, ensure_ascii=False).encode()
-
-
-def valid_name(name: str) -> str:
-    """`name` with each piece that is not Unicode replaced by U+FFFD, as LLVM's JSON printer does."""
-    return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pymlgo.arrays import AnyArray
 from pymlgo.tensor_spec import TensorSpec
 from pymlgo.training_log.contexts import LogContext, TrainingLog
-from pymlgo.training_log.header import Header
+from pymlgo.training_log.header import Header, valid_name
 from pymlgo.training_log.stats import LogStats, TensorStats
 
 _SHOWN_ELEMENTS = 6
@@ -35,7 +35,7 @@ def _header_text(header: Header) -> Iterator[str]:
         if spec is not None:
             yield f"{name}: {_spec_text(spec)}"
     for key, value in header.extra.items():
-        yield f"{key}: {value!r}"
+        yield f"{valid_name(key)}: {value!r}"
 
 
 def _spec_text(spec: TensorSpec) -> str:

@@ -8,8 +8,8 @@ from typing import BinaryIO
 
 from pymlgo.errors import LogError, SpecError
 from pymlgo.tensor_spec import TensorSpec
-from pymlgo.training_log.header import Header
-from pymlgo.training_log.lines import context_line, valid_name
+from pymlgo.training_log.header import Header, valid_name
+from pymlgo.training_log.lines import context_line
 
 
 class LogWriter:
@@ -32,6 +32,7 @@ class LogWriter:
                 hint="a channel's advice is no feature; in a log without advice the last feature is the action",
             )
         self.header = header
+        self._names = {spec.name for spec in header.features}
         self._stream = stream
         self._counts: dict[str, int] = {}
         self._context: str | None = None
@@ -70,8 +71,8 @@ class LogWriter:
         """
         self._require(self._context is not None, "an observation needs a context before it")
         self._require(not self._owes_outcome, "an observation follows one that has no outcome")
-        if unknown := [name for name in tensors if not any(spec.name == name for spec in self.header.features)]:
-            raise SpecError(f"{unknown[0]!r} is no feature of this log")
+        if unknown := tensors.keys() - self._names:
+            raise SpecError(f"{min(unknown)!r} is no feature of this log")
         payload = b"".join(_bytes_of(spec, tensors) for spec in self.header.features)
         self._write(b'{"observation":%d}\n%b\n' % (self._count(), payload))
         if self.header.score is not None:
