@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pymlgo.channel.observation import LONGEST_LINE_BYTES, ObservationReader
+from pymlgo.channel.reader import LONGEST_LINE_BYTES, ObservationReader
 from pymlgo.errors import ChannelError
 from pymlgo.testing.strategies import headers, log_parts, names
 from pymlgo.training_log.header import Header

@@ -10,7 +10,6 @@ from typing import TypeAlias
 import numpy as np
 
 from pymlgo.arrays import AnyArray
-from pymlgo.channel.observation import Observation
 from pymlgo.errors import ChannelError, SpecError
 from pymlgo.tensor_spec import TensorSpec
 
@@ -33,6 +32,8 @@ _STRUCT_CODES = {
     "uint64_t": "Q",
 }
 
+_PLAIN = frozenset({bool, int, float})
+
 
 class AdviceSender:
     """Sends advice of one spec through one descriptor; `array` holds the value that was made to fit last."""
@@ -45,33 +46,37 @@ class AdviceSender:
         self._bytes = memoryview(self.array.reshape(-1).view(np.uint8).data)
         self._to_compiler = to_compiler
         self._check = check
-        self._pack_into = struct.Struct(f"={_STRUCT_CODES[spec.type]}").pack_into if spec.element_count == 1 else None
+        self._pack_into = struct.Struct(f"={spec.element_count}{_STRUCT_CODES[spec.type]}").pack_into
 
-    def refusal(self, observation: Observation, value: object) -> str | None:
-        """Make `value` fit into `array`; what is wrong with it, or None where `send` may send it."""
-        try:
-            self._fit(value)
-        except SpecError as error:
-            return str(error)
-        return self._check(observation.features, self.array) if self._check is not None else None
-
-    def send(self) -> None:
-        """Write `array` to the compiler.
+    def send(self, features: Mapping[str, AnyArray], value: object) -> str | None:
+        """Send `value`, made to fit, for a decision with these features; or what is wrong with it, and nothing is sent.
 
         Raises:
             ChannelError: the pipe is full: nobody reads the advice.
         """
         try:
+            if type(value) in _PLAIN:
+                self._pack_into(self._bytes, 0, value)
+            else:
+                self._fit(value)
+        except (struct.error, OverflowError):  # it may still fit (1.0 for an integer), or deserves a better message
+            try:
+                self._fit(value)
+            except SpecError as error:
+                return str(error)
+        except SpecError as error:
+            return str(error)
+        if self._check is not None and (refusal := self._check(features, self.array)) is not None:
+            return refusal
+        try:
             os.write(self._to_compiler, self._bytes)
         except BlockingIOError as error:
             raise ChannelError("the compiler does not read its advice: its pipe is full") from error
+        return None
 
     def _fit(self, value: object) -> None:
-        if self._pack_into is not None:
-            plain = value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value
-            try:
-                self._pack_into(self._bytes, 0, plain)
-                return
-            except (struct.error, OverflowError):  # it may still fit (1.0 for an integer), or deserves a better message
-                pass
-        self.array[...] = self._spec.array(value)
+        array = self.array
+        if type(value) is np.ndarray and value.dtype == array.dtype and value.size == array.size:
+            array[...] = value.reshape(array.shape)
+        else:
+            array[...] = self._spec.array(value)

@@ -8,7 +8,8 @@ from typing import Protocol, TypeAlias
 
 from pymlgo.arrays import AnyArray
 from pymlgo.channel.advice import AdviceSender, CheckAdvice
-from pymlgo.channel.observation import Correct, Observation, ObservationReader, Receive
+from pymlgo.channel.observation import Correct, Observation
+from pymlgo.channel.reader import ObservationReader, Receive
 from pymlgo.errors import ChannelError
 from pymlgo.training_log.header import Header
 
@@ -57,7 +58,6 @@ class Conversation:
         self._fallback = fallback
         self._listener = listener
         self._sender: AdviceSender | None = None
-        self._asked: Observation | None = None
         self._reader = ObservationReader(
             receive, correct=correct, on_header=self._on_header, on_context=self._on_context
         )
@@ -68,10 +68,9 @@ class Conversation:
         Raises:
             ChannelError: the last decision waits for its answer, or the compiler breaks the protocol or falls silent.
         """
-        if self._asked is not None:
+        if self._reader.delivered != self.decisions:
             raise ChannelError("the compiler waits for an answer: call answer() before observe()")
-        self._asked = self._reader.read()
-        return self._asked
+        return self._reader.read()
 
     def answer(self, value: object) -> None:
         """Send the advice for the decision that `observe` returned.
@@ -79,28 +78,27 @@ class Conversation:
         Raises:
             ChannelError: there is no open question, or the advice is not acceptable and there is no fallback.
         """
-        observation, sender = self._asked, self._sender
-        if observation is None or sender is None:
+        reader, sender = self._reader, self._sender
+        observation = reader.observation
+        if observation is None or sender is None or reader.delivered == self.decisions:
             raise ChannelError("the compiler asks nothing: call observe() before answer()")
-        refusal = sender.refusal(observation, value)
+        refusal = sender.send(observation.features, value)
         if refusal is not None:
             self._fall_back(observation, sender, value, refusal)
-        sender.send()
         self.decisions += 1
-        self._asked = None
         if self._listener is not None:
             self._listener.on_advice(observation, sender.array)
 
     def progress(self) -> int | None:
         """A number that changes with each message of the compiler; None while it waits for our answer."""
-        return self.headers + self.contexts + self.decisions if self._asked is None else None
+        return self.headers + self.contexts + self.decisions if self._reader.delivered == self.decisions else None
 
     def _fall_back(self, observation: Observation, sender: AdviceSender, value: object, refusal: str) -> None:
         where = f"decision {observation.number} of context {observation.context!r}"
         if self._fallback is None:
             raise ChannelError(f"{where}: advice {_shown(value)} is refused: {refusal}")
         self.refused += 1
-        second = sender.refusal(observation, self._fallback(observation))
+        second = sender.send(observation.features, self._fallback(observation))
         if second is not None:
             raise ChannelError(f"{where}: advice {_shown(value)} and its fallback are refused: {refusal}; {second}")
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pymlgo.channel.observation import END_MARK
 from pymlgo.channel.pipes import Pipes
+from pymlgo.channel.reader import END_MARK
 from pymlgo.errors import ChannelError
 from pymlgo.toolchain.process import STDERR_TAIL_BYTES, Child, opened_pidfd
 
