@@ -282,18 +282,34 @@ def tree_ensemble(
 ) -> Float32Array:
     """Sum of trees over rows x f32[…, F], as `rules.tree_ensemble` defines it: f32[…, 1]."""
     rows = x.reshape(-1, x.shape[-1])
-    made = np.full(len(rows), base, np.float32)
-    every = np.arange(len(rows))
-    for root in roots:
-        at = np.full(len(rows), root, np.int64)
-        active = every if root >= 0 else every[:0]
-        while active.size:
-            node = at[active]
-            goes_left = rows[active, feature[node]] <= threshold[node]
-            at[active] = np.where(goes_left, left[node], right[node])
-            active = active[at[active] >= 0]
-        made = made + leaf[~at]
+    made = np.empty(len(rows), np.float32)
+    step = max(1, _CHUNK_ELEMENTS // len(roots))
+    for first in range(0, len(rows), step):
+        piece = rows[first : first + step]
+        reached = _leaves_of(piece, feature, threshold, left, right, roots)
+        terms = np.concatenate([np.full((1, len(piece)), base, np.float32), leaf[reached]])
+        made[first : first + step] = np.add.accumulate(terms, axis=0)[-1]
     return made.reshape(*x.shape[:-1], 1)
+
+
+def _leaves_of(
+    rows: Float32Array,
+    feature: AnyArray,
+    threshold: Float32Array,
+    left: AnyArray,
+    right: AnyArray,
+    roots: AnyArray,
+) -> AnyArray:
+    """The leaf that each tree leads each row to, i64[trees, rows]; all walk at once, a level a step."""
+    at = np.repeat(roots.astype(np.int64), len(rows))
+    row_of = np.tile(np.arange(len(rows)), len(roots))
+    active = np.flatnonzero(at >= 0)
+    while active.size:
+        node = at[active]
+        goes_left = rows[row_of[active], feature[node]] <= threshold[node]
+        at[active] = np.where(goes_left, left[node], right[node])
+        active = active[at[active] >= 0]
+    return ~at.reshape(len(roots), len(rows))
 
 
 _ELEMENTWISE: Mapping[str, Kernel] = {
