@@ -75,7 +75,7 @@ def record(llvm: LLVM, source: str, flags: Flags) -> tuple[bytes, list[str]]:
 
 
 def answer(from_compiler, to_compiler: int) -> bytes:
-    said = from_compiler.readline()
+    said = bytearray(from_compiler.readline())
     header = json.loads(said)
     specs = [TensorSpec.from_dict(each) for each in header["features"]]
     advice = TensorSpec.from_dict(header["advice"])
@@ -91,7 +91,7 @@ def answer(from_compiler, to_compiler: int) -> bytes:
                 reply = int(np.flatnonzero(spec.view(tensor))[-1])
         said += from_compiler.read(1)
         os.write(to_compiler, advice.array(reply).tobytes())
-    return said
+    return bytes(said)
 
 
 def main() -> int:
