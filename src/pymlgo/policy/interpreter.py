@@ -99,9 +99,10 @@ def _checked(spec: TensorSpec, inputs: Mapping[str, AnyArray], leading: int) -> 
 def _prepared(node: Node, graph: Graph) -> tuple[Kernel, tuple[str, ...]]:
     """The function of batched arrays that computes the node, and the values it takes."""
     attributes = node.attributes
-    shapes = [graph.types[name].shape for name in node.inputs]
     if node.op in _ELEMENTWISE:
-        return _aligned(_ELEMENTWISE[node.op], [len(shape) for shape in shapes]), node.inputs
+        # The batch axis of a constant is 1, so numpy lines it up with whatever stands there.
+        ranks = [None if name in graph.constants else graph.types[name].rank for name in node.inputs]
+        return _aligned(_ELEMENTWISE[node.op], ranks, graph.types[node.output].rank), node.inputs
     if node.op == "FULLY_CONNECTED":
         weights = np.ascontiguousarray(graph.constants[node.inputs[1]].T)
         bias = graph.constants[node.inputs[2]] if len(node.inputs) == 3 else np.zeros(weights.shape[1], np.float32)
@@ -117,12 +118,17 @@ def _prepared(node: Node, graph: Graph) -> tuple[Kernel, tuple[str, ...]]:
     return _WITH_ATTRIBUTES[node.op](attributes), node.inputs
 
 
-def _aligned(kernel: Kernel, ranks: list[int]) -> Kernel:
-    """`kernel` with operands of lower rank padded after the batch axis, so that numpy's broadcasting is the graph's."""
-    rank = max(ranks)
-    if all(each == rank for each in ranks):
+def _aligned(kernel: Kernel, ranks: list[int | None], rank: int) -> Kernel:
+    """`kernel` with operands of lower rank padded after the batch axis, so that numpy's broadcasting is the graph's.
+
+    Args:
+        kernel: a function of batched arrays.
+        ranks: the operands'; None for those that need no padding.
+        rank: the result's.
+    """
+    if all(each in (None, rank) for each in ranks):
         return kernel
-    padding = [(1,) * (rank - each) for each in ranks]
+    padding = [() if each is None else (1,) * (rank - each) for each in ranks]
 
     def padded(*operands: AnyArray) -> AnyArray:
         return kernel(
@@ -146,7 +152,10 @@ def _relu(x: AnyArray) -> AnyArray:
 
 def _joined(join: Callable[..., AnyArray], axis: int) -> Kernel:
     def kernel(*operands: AnyArray) -> AnyArray:
-        count = max(len(each) for each in operands)
+        counts = {len(each) for each in operands}
+        if len(counts) == 1:
+            return join(operands, axis=axis)
+        count = max(counts)
         return join([np.broadcast_to(each, (count, *each.shape[1:])) for each in operands], axis=axis)
 
     return kernel
@@ -342,8 +351,18 @@ _ELEMENTWISE: Mapping[str, Kernel] = {
     "LOG_SOFTMAX": log_softmax,
 }
 
+
+def _reshaped(shape: tuple[int, ...]) -> Kernel:
+    return lambda x: x.reshape(len(x), *shape)
+
+
+def _cast_to(type_name: str) -> Kernel:
+    return lambda x: cast(x, type_name)
+
+
 _WITH_ATTRIBUTES: Mapping[str, Callable[[Mapping[str, Attribute]], Kernel]] = {
-    "RESHAPE": lambda a: lambda x: x.reshape(len(x), *integers(a, "shape")),
+    "RESHAPE": lambda a: _reshaped(integers(a, "shape")),
+    "CAST": lambda a: _cast_to(str(a["type"])),
     "EXPAND_DIMS": lambda a: lambda x: np.expand_dims(x, integer(a, "axis") + 1),
     "SQUEEZE": lambda a: lambda x: np.squeeze(x, tuple(axis + 1 for axis in integers(a, "axes"))),
     "TRANSPOSE": lambda a: lambda x: np.transpose(x, (0, *(axis + 1 for axis in integers(a, "permutation")))),
@@ -352,7 +371,6 @@ _WITH_ATTRIBUTES: Mapping[str, Callable[[Mapping[str, Attribute]], Kernel]] = {
     "PACK": lambda a: _joined(np.stack, integer(a, "axis") + 1),
     "CONCATENATION": lambda a: _joined(np.concatenate, integer(a, "axis") + 1),
     "GATHER": lambda a: lambda table, indices: gather(table, indices, integer(a, "axis")),
-    "CAST": lambda a: lambda x: cast(x, str(a["type"])),
     "SUM": lambda a: lambda x: _reduced(total, x, a),
     "MEAN": lambda a: lambda x: _reduced(mean, x, a),
     "REDUCE_MAX": lambda a: lambda x: _reduced(largest, x, a),
