@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pymlgo.rollout.backend import Backend
 from pymlgo.rollout.baseline import BaselineCache, measure_baselines
+from pymlgo.rollout.engine import Engine, open_engine
 from pymlgo.rollout.executor import Executor, LocalExecutor, in_order
+from pymlgo.rollout.fastest import fastest_backend
 from pymlgo.rollout.job import (
     Job,
     Outcome,
@@ -18,10 +20,12 @@ from pymlgo.rollout.job import (
 from pymlgo.rollout.keys import decision_key
 from pymlgo.rollout.pipes import PipesBackend
 from pymlgo.rollout.plain import PlainBackend
+from pymlgo.rollout.plugin import PluginBackend
 
 __all__ = [
     "Backend",
     "BaselineCache",
+    "Engine",
     "Executor",
     "Job",
     "LocalExecutor",
@@ -29,12 +33,15 @@ __all__ = [
     "Overrides",
     "PipesBackend",
     "PlainBackend",
+    "PluginBackend",
     "RolloutFailure",
     "RolloutResult",
     "Sizes",
     "Trajectory",
     "decision_key",
     "failures_by_reason",
+    "fastest_backend",
     "in_order",
     "measure_baselines",
+    "open_engine",
 ]

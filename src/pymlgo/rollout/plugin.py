@@ -191,7 +191,8 @@ def read_trajectory(folder: Path, overrides: Overrides | None) -> Trajectory:
     log = read_log(logs[0])
     if log.error is not None:
         raise log.error
-    names = [json.loads(line) for line in logs[0].with_suffix(".decisions").read_text().splitlines()]
+    lines = [json.loads(line) for line in logs[0].with_suffix(".decisions").read_text().splitlines()]
+    names = [line for line in lines if "key" in line]  # the first one names the module
     keys = np.array([int(each["key"], 16) for each in names], np.uint64)
     return _trajectory(log, names, keys, overrides)
 
