@@ -15,6 +15,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("policy", help="a policy directory, or 'default' for LLVM's own decisions (changes nothing)")
     parser.add_argument("--corpus", type=Path, required=True, help="the corpus to measure on")
     parser.add_argument("--clang", help="clang, or the name of one (default: the newest LLVM)")
+    parser.add_argument(
+        "--backend",
+        choices=("auto", "pipes", "plugin"),
+        default="auto",
+        help="how the policy gets into clang: the advisor plugin, or the pipes (default: the plugin where installed)",
+    )
     parser.add_argument("--jobs", type=_positive, help="compiles at a time (default: one for each core)")
     parser.add_argument(
         "--reuse-defaults",
@@ -29,7 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pymlgo.corpus.description import read_corpus
     from pymlgo.evaluate import evaluate
     from pymlgo.policy.directory import load_policy
-    from pymlgo.rollout import BaselineCache, LocalExecutor, PipesBackend
+    from pymlgo.rollout import BaselineCache, LocalExecutor
+    from pymlgo.rollout.choice import chosen_backend
     from pymlgo.toolchain.llvm import find_llvm
 
     policy = None if arguments.policy == "default" else load_policy(Path(arguments.policy))
@@ -42,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
             corpus,
             name=arguments.policy,
             llvm=llvm,
-            backend=PipesBackend(llvm=llvm, problem=problem),
+            backend=chosen_backend(arguments.backend, llvm, problem),
             executor=executor,
             cache=BaselineCache.default() if arguments.reuse_defaults else None,
         )

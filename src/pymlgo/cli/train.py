@@ -27,7 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="of everything that is drawn (default: 1)")
     parser.add_argument("--algorithm", choices=ALGORITHMS, default=ALGORITHMS[0], help="how to learn")
     parser.add_argument(
-        "--learner", choices=("mlp", "trees"), default="mlp", help="small networks, or trees (the extra 'trees')"
+        "--learner",
+        choices=("trees", "mlp", "lightgbm"),
+        default="trees",
+        help="what is fitted (default: trees; lightgbm needs the extra 'trees')",
     )
     parser.add_argument("--rounds", type=int, default=2, help="flip around the default, then around the best (2)")
     parser.add_argument("--sweeps", type=int, default=6, help="flips of every module in each round (6)")
@@ -38,6 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--without-features", nargs="+", default=[], metavar="NAME", help="features that the policy must not use"
     )
     parser.add_argument("--clang", help="clang, or the name of one (default: the newest LLVM)")
+    parser.add_argument(
+        "--backend",
+        choices=("auto", "pipes", "plugin"),
+        default="auto",
+        help="who asks: the advisor plugin, with features of its own, or stock clang's pipes "
+        "(default: the plugin where it is installed)",
+    )
     parser.add_argument("--jobs", type=int, help="compiles at a time (default: one for each core)")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run's folder")
@@ -48,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0 whether or not something better than the default was found; what came out says so."""
     from pymlgo.errors import ConfigError
     from pymlgo.rollout import LocalExecutor
+    from pymlgo.rollout.choice import chosen_backend
     from pymlgo.toolchain.llvm import find_llvm
     from pymlgo.train import Options, TrainRequest, train
 
@@ -76,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             executor=executor,
             workers=executor.workers,
             runs=arguments.runs,
+            backend=chosen_backend(arguments.backend, llvm),
             resume=arguments.resume,
         )
     if arguments.json:

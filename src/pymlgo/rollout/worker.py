@@ -12,7 +12,7 @@ from pymlgo.errors import MLGOError
 from pymlgo.policy.directory import Policy
 from pymlgo.rollout.backend import Backend
 from pymlgo.rollout.frames import read_frame, write_frame
-from pymlgo.rollout.job import Job
+from pymlgo.rollout.job import Job, RolloutFailure
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
@@ -41,6 +41,11 @@ def _answer(backend: Backend | None, job: Job) -> object:
         return backend.run(job)
     except MLGOError as error:
         return error
+    except Exception as error:  # a mistake of ours about one module must not cost the others
+        detail = f"{type(error).__name__}: {error}"
+        return RolloutFailure(
+            module=job.module.name, backend=backend.name, reason="internal error", detail=detail, cpu_s=0.0
+        )
 
 
 def main() -> None:

@@ -52,6 +52,9 @@ LEAST_LABELS = 50
 BASE_SHARE, VALIDATION_SHARE = 0.25, 0.3
 """Parts of the compiles that base sweeps and validation may take; the rest flips decisions."""
 
+COLLECTING_SHARE = 0.85
+"""Part of a time budget after which nothing more is flipped; the rest is for fitting. Judging is reserved apart."""
+
 USUAL_MODULE_BYTES = 60_000
 """Bitcode of a module that takes part in every sweep; larger ones take part less often, as their compiles cost more."""
 
@@ -194,7 +197,7 @@ class FlipRegression:
         best = progress.best
         self._base_sweep(best.policy if best else None)
         yield {"event": "base", "modules": len(self._bases), "under": "best policy" if best else "default"}
-        collecting_ends = (0.55 + 0.45 * progress.round / self._options.rounds) if self._options.rounds > 1 else 0.9
+        collecting_ends = COLLECTING_SHARE * (progress.round + 1) / self._options.rounds
         while (
             progress.sweep < self._options.sweeps
             and progress.flips_of_round < self._plan.flips[progress.round]
@@ -315,6 +318,8 @@ class FlipRegression:
         labels = self.progress.labels.labels().without_overruled()
         names = self.progress.labels.features
         trials = compare(labels, names, self._facts(), self._learner, seed=self._seed)
+        # Where labels of unseen projects promise nothing, compiles would not find anything either.
+        trials = [trial for trial in trials if trial.estimated_percent < 0]
         for trial in _differing(trials, CANDIDATES):
             if self._budget.is_late(1.0):
                 return

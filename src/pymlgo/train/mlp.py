@@ -36,8 +36,8 @@ class MLPLearner:
     name: str = "mlp"
     hidden: tuple[int, ...] = (32, 16)
     nets: int = 2
-    epochs: int = 8
-    batch: int = 512
+    epochs: int = 5
+    batch: int = 128
     rate: float = 2e-3
     decay: float = 0.05
 

@@ -41,10 +41,11 @@ def learner_named(name: str) -> Learner:
     Raises:
         ConfigError: there is none.
     """
+    from pymlgo.train.lightgbm import LightGBMLearner
     from pymlgo.train.mlp import MLPLearner
     from pymlgo.train.trees import TreeLearner
 
-    learners: dict[str, Learner] = {each.name: each for each in (MLPLearner(), TreeLearner())}
+    learners: dict[str, Learner] = {each.name: each for each in (TreeLearner(), MLPLearner(), LightGBMLearner())}
     if name not in learners:
         raise ConfigError(f"unknown learner {name!r}", hint=f"known are {', '.join(learners)}")
     return learners[name]

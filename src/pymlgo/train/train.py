@@ -43,7 +43,7 @@ class TrainRequest:
         seed: everything that is drawn.
         max_compiles: the plan's size; what comes out depends on it, and on nothing that a clock says.
         budget_s: wall seconds; cuts the plan short.
-        learner: "mlp" or "trees".
+        learner: "trees", "mlp" or "lightgbm".
         validation_share: of the bitcode, held out by projects.
         options: of the algorithm.
     """
@@ -52,7 +52,7 @@ class TrainRequest:
     seed: int = 1
     max_compiles: int | None = None
     budget_s: float | None = None
-    learner: str = "mlp"
+    learner: str = "trees"
     validation_share: float = 0.25
     options: Options = field(default_factory=Options)
 
@@ -140,14 +140,14 @@ def train(
     split = hold_out(modules, request.validation_share, request.seed)
     max_compiles = _planned_compiles(request, len(modules), workers)
     plan = make_plan(split.train, split.validation, max_compiles, request.options, request.seed)
-    settings = _settings(request, modules, llvm, max_compiles)
+    used = backend or PipesBackend(llvm=llvm)
+    settings = _settings(request, modules, llvm, used, max_compiles)
     if resume is None:
         run = RunDirectory.create(runs, f"flip-regression-s{request.seed}", settings)
     else:
         run = RunDirectory.open(resume)
         run.check_settings({key: value for key, value in settings.items() if key not in ("corpora", "clang")})
     budget = Budget(max_compiles=max_compiles, limit_s=request.budget_s)
-    used = backend or PipesBackend(llvm=llvm)
     with progress("training", plan.compiles) as shown:
         algorithm = FlipRegression(
             plan=plan,
@@ -317,11 +317,14 @@ def _planned_compiles(request: TrainRequest, modules: int, workers: int) -> int:
     return max(LEAST_COMPILES, min(recipe, int(request.budget_s * workers * COMPILES_PER_CORE_SECOND)))
 
 
-def _settings(request: TrainRequest, modules: Sequence[Module], llvm: LLVM, max_compiles: int) -> dict[str, Setting]:
+def _settings(
+    request: TrainRequest, modules: Sequence[Module], llvm: LLVM, backend: Backend, max_compiles: int
+) -> dict[str, Setting]:
     options = {each.name: getattr(request.options, each.name) for each in fields(Options)}
     return {
         "algorithm": "flip-regression",
         "learner": request.learner,
+        "backend": backend.name,
         "seed": request.seed,
         "max_compiles": max_compiles,
         "validation_share": request.validation_share,
