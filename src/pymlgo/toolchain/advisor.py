@@ -23,13 +23,17 @@ REPORT_VARIABLE = "PYMLGO_REPORT"
 _PLUGIN = re.compile(r"pymlgo-advisor-llvm(\d+)\.so")
 
 
+def plugin_folders() -> tuple[Path, ...]:
+    """Where what was built for an LLVM may lie, the first to look at first."""
+    named = os.environ.get(PLUGIN_DIR_VARIABLE)
+    # An editable install has two folders: the sources, and what was built.
+    return (*([Path(named)] if named else []), *(Path(each, "plugins") for each in pymlgo.__path__))
+
+
 def advisor_plugins() -> Mapping[int, Path]:
     """The installed plugins by LLVM major; empty where the package was installed without LLVM's headers."""
-    named = os.environ.get(PLUGIN_DIR_VARIABLE)
-    folders = [Path(named)] if named else []
-    folders += [Path(each, "plugins") for each in pymlgo.__path__]
     found: dict[int, Path] = {}
-    for folder in folders:
+    for folder in plugin_folders():
         for file in sorted(folder.glob("pymlgo-advisor-llvm*.so")):
             match = _PLUGIN.fullmatch(file.name)
             if match:

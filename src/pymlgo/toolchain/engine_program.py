@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pymlgo
+from pymlgo.toolchain.advisor import plugin_folders
 from pymlgo.toolchain.llvm import LLVM
 
 
@@ -13,8 +13,5 @@ def engine_program(llvm: LLVM) -> Path | None:
 
     It is built with the package where clang's headers are (Debian: libclang-22-dev).
     """
-    for folder in pymlgo.__path__:  # an editable install has two: the sources, and what was built
-        file = Path(folder, "plugins", f"pymlgo-engine-llvm{llvm.major}")
-        if file.is_file():
-            return file
-    return None
+    files = (folder / f"pymlgo-engine-llvm{llvm.major}" for folder in plugin_folders())
+    return next((file for file in files if file.is_file()), None)
