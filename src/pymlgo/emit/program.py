@@ -27,17 +27,24 @@ _OF_ONE_VALUE = frozenset(
 """Operators that a LOOKUP may swallow: elementwise, and cheap to evaluate for every bucket."""
 
 
+BLOCK = 8
+"""Boundaries that are compared at once: the floats in a vector of AVX."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lookup:
-    """Distinct boundaries f32[2**depth - 1], padded with +inf, and the value of every bucket [2**depth].
+    """A search tree over the distinct boundaries, and the value of every bucket.
 
-    The value of bucket b belongs to x that b of the boundaries are ≤; the values behind the last bucket repeat it,
-    for NaN and +inf pass the pads too.
+    Attributes:
+        levels: from the top, ascending f32 in blocks of `BLOCK`. The last level is the distinct boundaries themselves;
+            an entry above it is the last of a block below. Every level ends in +inf, which no finite x passes, and the
+            top is one block.
+        values: for b = 0 to `distinct`, the value where b of the boundaries are ≤ x.
+        distinct: how many boundaries there are; +inf and NaN pass them all.
     """
 
-    boundaries: Float32Array
+    levels: tuple[Float32Array, ...]
     values: AnyArray
-    depth: int
     distinct: int
 
 
@@ -190,10 +197,17 @@ def lookup_of(boundaries: Float32Array, bucket: str, chain: list[Node], program:
             constants=scalars,
         )
         values = Interpreter(graph)({bucket: counts})["value"]
-    depth = len(distinct).bit_length()  # the least with 2**depth - 1 >= len(distinct)
-    return Lookup(
-        boundaries=np.pad(distinct, (0, 2**depth - 1 - len(distinct)), constant_values=np.float32(np.inf)),
-        values=np.pad(values, (0, 2**depth - len(values)), mode="edge"),
-        depth=depth,
-        distinct=len(distinct),
-    )
+    return Lookup(levels=_levels(distinct), values=values, distinct=len(distinct))
+
+
+def _levels(boundaries: Float32Array) -> tuple[Float32Array, ...]:
+    levels = [_blocks(boundaries)]
+    while len(levels[0]) > BLOCK:
+        levels.insert(0, _blocks(levels[0][BLOCK - 1 : -1 : BLOCK]))  # but for the last, which +inf stands for
+    return tuple(levels)
+
+
+def _blocks(ascending: Float32Array) -> Float32Array:
+    """Whole blocks, with one +inf at least behind the last."""
+    padding = BLOCK - len(ascending) % BLOCK
+    return np.pad(ascending, (0, padding), constant_values=np.float32(np.inf))

@@ -146,9 +146,10 @@ class Body:
             operands.append(f"v_{view.origin}" if local else self.element(spread, indices, step.region))
         source_type = self._type_of(item, step)
         if item.node.op == LOOKUP:
-            bounds, values, depth = self.tables.lookup(item.node.output)
-            x = operands[0] if source_type == "float" else f"static_cast<float>({operands[0]})"
-            return f"{values}[bucket<{depth}>({x}, {bounds})]"
+            levels, values, distinct = self.tables.lookup(item.node.output)
+            if source_type == "float":
+                return f"{values}[bucket<{distinct}>({operands[0]}, {levels})]"
+            return f"{values}[finite_bucket(static_cast<float>({operands[0]}), {levels})]"
         op = item.node.op
         if op == "SELECT_V2":
             source_type = item.type

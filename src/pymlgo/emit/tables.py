@@ -60,12 +60,16 @@ class Tables:
             self._declare(f"t_{name}", self.program.constants[name], self.program.types[name].type)
 
     def lookup(self, value: str) -> tuple[str, str, int]:
-        """The boundaries, the values of the buckets, and the depth of the search."""
+        """The levels of the search tree as arguments, the values of the buckets, and the number of boundaries."""
         self.uses.bucket = True
         lookup = self.program.lookups[value]
-        bounds = self._shared(f"bounds_{value}", lookup.boundaries, "float")
+        depth = len(lookup.levels) - 1
+        levels = [
+            self._shared(f"{'pivots' + str(level) if level < depth else 'bounds'}_{value}", array, "float")
+            for level, array in enumerate(lookup.levels)
+        ]
         values = self._shared(f"values_{value}", lookup.values, self.program.types[value].type)
-        return bounds, values, lookup.depth
+        return ", ".join(levels), values, lookup.distinct
 
     def dense(self, node: Node) -> tuple[str, str]:
         """Weights as rows of inputs, `[inputs][outputs]`, and the bias, both padded."""
