@@ -17,9 +17,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clang", help="clang, or the name of one (default: the newest LLVM)")
     parser.add_argument(
         "--backend",
-        choices=("auto", "pipes", "plugin"),
-        default="auto",
-        help="how the policy gets into clang: the advisor plugin, or the pipes (default: the plugin where installed)",
+        choices=("fastest", "stock", "engine", "plugin", "pipes"),
+        default="stock",
+        help="what compiles with the policy (default: stock clang, with the advisor plugin where there is one)",
     )
     parser.add_argument("--jobs", type=_positive, help="compiles at a time (default: one for each core)")
     parser.add_argument(

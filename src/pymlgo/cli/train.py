@@ -43,10 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clang", help="clang, or the name of one (default: the newest LLVM)")
     parser.add_argument(
         "--backend",
-        choices=("auto", "pipes", "plugin"),
-        default="auto",
-        help="who asks: the advisor plugin, with features of its own, or stock clang's pipes "
-        "(default: the plugin where it is installed)",
+        choices=("fastest", "stock", "engine", "plugin", "pipes"),
+        default="fastest",
+        help="what compiles; engine and plugin offer more features than the pipes (default: fastest)",
     )
     parser.add_argument("--jobs", type=int, help="compiles at a time (default: one for each core)")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
