@@ -97,6 +97,19 @@ def test_a_relative_cache_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.llvm
+def test_a_wrappers_identity_follows_the_compiler_behind_it(clang22: Path, clang19: Path, tmp_path: Path) -> None:
+    link = tmp_path / "behind"
+    link.symlink_to(clang22)
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text(f'#!/bin/sh\nexec "{link}" "$@"\n')
+    wrapper.chmod(0o755)
+    first = binary_identity(wrapper)
+    assert binary_identity(wrapper) == first
+    wrapper.write_text(wrapper.read_text().replace(str(link), str(clang19)))
+    assert binary_identity(wrapper) != first
+
+
+@pytest.mark.llvm
 @pytest.mark.spec("toolchain.identity")
 def test_real_compilers_are_told_apart_by_their_libraries(clang22: Path, clang19: Path) -> None:
     assert binary_identity(clang22) != binary_identity(clang19)

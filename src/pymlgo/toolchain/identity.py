@@ -21,6 +21,9 @@ _COMPILER_LIBRARY = re.compile(r"lib(LLVM|clang|lld|MLIR)")
 LDD_LIMIT_S = 30.0
 """`ldd` takes 20 ms."""
 
+WRAPPER_LIMIT_S = 30.0
+"""What a wrapper may take to pass a question on to its clang, which answers in 20 ms."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Stamp:
@@ -53,7 +56,7 @@ def binary_identity(path: Path | str) -> str:
 
     Copies of one compiler have one identity, wherever they lie. Hashing an LLVM takes half a second, so the answer is
     kept in the cache folder; it is taken again when device, inode, size or time of one of the files changes, or
-    `LD_LIBRARY_PATH` or `LD_PRELOAD` does. Of a script only its own text counts.
+    `LD_LIBRARY_PATH` or `LD_PRELOAD` does. Of a script, or of a wrapper like ccache, the compiler that it runs is part.
 
     Raises:
         ToolchainError: there is no such program, or it cannot be read.
@@ -61,14 +64,16 @@ def binary_identity(path: Path | str) -> str:
     located = shutil.which(os.fspath(path))
     if located is None:
         raise ToolchainError(f"no program {os.fspath(path)!r}")
-    program = str(Path(located).resolve())
-    entry = cache_folder("identity") / _key(program)
-    return _cached(entry) or _hashed(program, entry)
+    named = Path(located).absolute()
+    entry = cache_folder("identity") / _key(named)
+    return _cached(entry) or _hashed(named, entry)
 
 
-def _key(program: str) -> str:
+def _key(named: Path) -> str:
+    # Both names: a wrapper acts by the one that it is called by, and a link may come to lead elsewhere.
     loader = (os.environ.get(name, "") for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"))
-    return hashlib.sha256("\0".join((program, *loader)).encode(errors="surrogateescape")).hexdigest()[:32]
+    parts = (str(named), str(named.resolve()), *loader)
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 def _cached(entry: Path) -> str | None:
@@ -81,8 +86,11 @@ def _cached(entry: Path) -> str | None:
         return None  # absent, or written by another version: it is made anew
 
 
-def _hashed(program: str, entry: Path) -> str:
+def _hashed(named: Path, entry: Path) -> str:
+    program = str(named.resolve())
     files = [program, *_compiler_libraries(program)]
+    if len(files) == 1 and (behind := _compiler_behind(named)):
+        files += [behind, *_compiler_libraries(behind)]
     stamps = [_Stamp.of(file) for file in files]
     try:
         digests = [_digest(file) for file in files]
@@ -94,6 +102,17 @@ def _hashed(program: str, entry: Path) -> str:
         with contextlib.suppress(OSError, UnicodeError):  # an unwritable cache makes this slow, not wrong
             write_text(entry, json.dumps(known))
     return identity
+
+
+def _compiler_behind(wrapper: Path) -> str | None:
+    """The compiler that a wrapper runs, which a clang names when it is asked for its commands."""
+    try:
+        said = run((wrapper, "-###", "-x", "c", "-c", os.devnull), limit_s=WRAPPER_LIMIT_S).stderr
+    except ToolchainError:
+        return None
+    found = re.search(rb'^ "([^"]+)" "-cc1"', said, re.MULTILINE)
+    compiler = os.path.realpath(os.fsdecode(found[1])) if found else None
+    return compiler if compiler != str(wrapper.resolve()) else None
 
 
 def _digest(file: str) -> str:
