@@ -13,6 +13,7 @@ from pymlgo.errors import ChannelError, CorpusError, PolicyError
 from pymlgo.problem import PROBLEMS, Problem
 from pymlgo.rollout.alignment import Alignment
 from pymlgo.rollout.backend import failure_reason, read_sizes, scratch_folder
+from pymlgo.rollout.deciding import bound_policy
 from pymlgo.rollout.job import Job, Outcome, RolloutFailure, RolloutResult
 from pymlgo.rollout.recording import Recorder
 from pymlgo.rollout.remarks import read_remarks, remark_flags
@@ -106,8 +107,7 @@ def _advise(job: Job, problem: Problem, header: Header, recorder: Recorder) -> A
 
 def _policy_or_default(job: Job, problem: Problem, header: Header) -> Advise:
     if job.policy is not None:
-        decide = job.policy.bind(header.features)
-        return lambda observation: decide(observation.features)
+        return bound_policy(job.policy, header)
     default = problem.default_feature
     if default is None or default not in {spec.name for spec in header.features}:
         raise PolicyError(
