@@ -2,6 +2,8 @@
 #include "entities.h"
 #include "mir_target.h"
 
+#include "llvm/Demangle/Demangle.h"
+
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -18,6 +20,9 @@ static Ranges tuples(const std::vector<mlgo::EntityRange> &From) {
 }
 
 void bindEntities(nb::module_ &module) {
+  module.def(
+      "demangle", [](const std::string &Name) { return llvm::demangle(Name); }, nb::arg("name"),
+      "A symbol's readable name; itself where it is not mangled.");
   module.def("llvm_version", &mlgo::llvmVersion, "Version of the LLVM that is linked, e.g. `22.1.8`.");
   module.def("ir_entity_names", &mlgo::irEntityNames, "Names of IR2Vec's entities; the index is the id.");
   module.def(

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 class ReadError(ValueError):
     pass
 
+def demangle(name: str) -> str:
+    """A symbol's readable name; itself where it is not mangled."""
+
 def llvm_version() -> str:
     """Version of the LLVM that is linked, e.g. `22.1.8`."""
 

@@ -76,10 +76,10 @@ def _add_jobs(parser: argparse.ArgumentParser) -> None:
 def _setting_help(flag: str) -> str:
     return {
         "dimension": "length of each vector (default: 75)",
-        "epochs": "passes over the triplets (default: 600)",
+        "epochs": "passes over the triplets (default: 300)",
         "batch": "triplets in one step (default: 512)",
         "negatives": "corrupted triplets for each true one (default: 8)",
-        "margin": "by how much a corrupted triplet should be farther (default: 4)",
+        "margin": "by how much a corrupted triplet should be farther (default: 2)",
         "learning-rate": "Adam's step (default: 0.005)",
         "frequency-power": "a triplet is drawn by its count to this power (default: 0.25)",
         "seed": "of every random choice (default: 0)",

@@ -33,13 +33,13 @@ class TransESettings:
 
     dimension: int = 75
     """length of each vector"""
-    epochs: int = 600
+    epochs: int = 300
     """passes over as many triplets as the graph has"""
     batch: int = 512
     """triplets in one step"""
     negatives: int = 8
     """corrupted triplets for each true one"""
-    margin: float = 4.0
+    margin: float = 2.0
     """by how much a corrupted triplet should be farther"""
     learning_rate: float = 0.005
     """Adam's step; falls linearly to a tenth"""
@@ -62,6 +62,8 @@ class TransE:
     """The state of a run after `epoch` epochs; `step` is Adam's counter."""
 
     entities: Float64Array
+    """f64[n_used, dimension]: for the graph's `used_entities`; the others have nothing to learn from."""
+
     relations: Float64Array
     moments: list[Float64Array]
     epoch: int
@@ -72,7 +74,7 @@ class TransE:
     def start(cls, graph: KnowledgeGraph, settings: TransESettings) -> TransE:
         """Xavier-uniform vectors from the settings' seed."""
         rng = np.random.default_rng(settings.seed)
-        sizes = (len(graph.entities), len(graph.relations))
+        sizes = (len(graph.used_entities()), len(graph.relations))
         entities, relations = (_xavier(rng, size, settings.dimension) for size in sizes)
         moments = [np.zeros_like(each) for each in (entities, entities, relations, relations)]
         return cls(entities, relations, moments, epoch=0, step=0, rng=rng)
@@ -145,11 +147,12 @@ def train(
     fingerprint = fingerprint_of(graph, settings)
     resumed = checkpoint is not None and checkpoint.exists()
     model = TransE.load(checkpoint, fingerprint) if checkpoint and resumed else TransE.start(graph, settings)
-    known = _keys(graph.triplets[:, 0], graph.triplets[:, 1], graph.triplets[:, 2])
+    rows = graph.compact()
+    known = _keys(rows[:, 0], rows[:, 1], rows[:, 2])
     known.sort()
     weights = graph.counts.astype(np.float64) ** settings.frequency_power
     while model.epoch < settings.epochs:
-        loss = _epoch(model, graph, settings, known, weights / weights.sum())
+        loss = _epoch(model, rows, settings, known, weights / weights.sum())
         model.epoch += 1
         on_epoch(model.epoch, loss)
         if checkpoint and (model.epoch % each_epochs == 0 or model.epoch == settings.epochs):
@@ -178,14 +181,14 @@ def _keys(heads: Int32Array, tails: Int32Array, relations: Int32Array) -> Int64A
 
 
 def _epoch(
-    model: TransE, graph: KnowledgeGraph, settings: TransESettings, known: Int64Array, weights: Float64Array
+    model: TransE, triplets: Int32Array, settings: TransESettings, known: Int64Array, weights: Float64Array
 ) -> float:
-    drawn = model.rng.choice(len(graph.triplets), size=len(graph.triplets), p=weights)
+    drawn = model.rng.choice(len(triplets), size=len(triplets), p=weights)
     losses: list[float] = []
     progress = model.epoch / settings.epochs
     rate = settings.learning_rate * (1.0 - 0.9 * progress)
     for start in range(0, len(drawn), settings.batch):
-        rows = graph.triplets[drawn[start : start + settings.batch]]
+        rows = triplets[drawn[start : start + settings.batch]]
         losses.append(_step(model, rows, known, settings, rate))
     return float(np.mean(losses))
 

@@ -73,6 +73,12 @@ class KnowledgeGraph:
         """Ids of the entities that occur, ascending."""
         return np.unique(self.triplets[:, :2]).astype(np.int64)
 
+    def compact(self) -> Int32Array:
+        """`triplets` with heads and tails as places in `used_entities`."""
+        rows = self.triplets.copy()
+        rows[:, :2] = np.searchsorted(self.used_entities(), rows[:, :2])
+        return rows
+
 
 def knowledge_graph(modules: Iterable[ParsedModule], *, predicates: bool = False) -> KnowledgeGraph:
     """The graph of all `modules`, which must be of one form and target.

@@ -70,9 +70,11 @@ def vocabulary_of(
     An opcode that does not occur takes the mean direction of the trained ones that share the longest start of its name
     (three letters at least); anything else that does not occur, that of its kind. `provenance` lists which do not.
     """
-    rows = model.entities / np.maximum(np.linalg.norm(model.entities, axis=1, keepdims=True), 1e-12)
+    used = graph.used_entities()
+    rows = np.zeros((len(graph.entities), settings.dimension))
+    rows[used] = model.entities / np.maximum(np.linalg.norm(model.entities, axis=1, keepdims=True), 1e-12)
     trained = np.zeros(len(rows), np.bool_)
-    trained[graph.used_entities()] = True
+    trained[used] = True
     names = graph.entities.names
     filled = np.round(_with_stand_ins(rows, trained, graph.entities), DECIMALS)
     made: type[Vocabulary] | type[MIRVocabulary] = MIRVocabulary if graph.entities.target else Vocabulary
@@ -101,7 +103,7 @@ def quality_of(model: TransE, graph: KnowledgeGraph) -> VocabularyQuality:
     entities = model.entities / np.linalg.norm(model.entities, axis=1, keepdims=True)
     relations = model.relations / np.linalg.norm(model.relations, axis=1, keepdims=True)
     tails_of: dict[tuple[int, int], list[int]] = {}
-    for head, tail, relation in graph.triplets.tolist():
+    for head, tail, relation in graph.compact().tolist():
         tails_of.setdefault((head, relation), []).append(tail)
     ranks: list[int] = []
     for (head, relation), tails in tails_of.items():
@@ -126,15 +128,13 @@ def analogies(
     questions: Sequence[tuple[str, str, str, str]] = ANALOGIES,
 ) -> tuple[int, int]:
     """How many analogies a : b as c : d are answered right, of those whose entities all occur in the graph."""
-    number = {name: entity for entity, name in enumerate(graph.entities.names)}
-    used = set(graph.used_entities().tolist())
-    asked = [[number[name] for name in names] for names in questions if all(number.get(name) in used for name in names)]
+    number = {graph.entities.names[entity]: place for place, entity in enumerate(graph.used_entities().tolist())}
+    asked = [[number[name] for name in names] for names in questions if all(name in number for name in names)]
     right = 0
-    candidates = np.array(sorted(used))
     for a, b, c, d in asked:
-        near = np.linalg.norm(entities[candidates] - (entities[b] - entities[a] + entities[c]), axis=1)
-        near[np.isin(candidates, (a, b, c))] = np.inf
-        right += int(candidates[near.argmin()]) == d
+        near = np.linalg.norm(entities - (entities[b] - entities[a] + entities[c]), axis=1)
+        near[[a, b, c]] = np.inf
+        right += int(near.argmin()) == d
     return right, len(asked)
 
 
