@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import resource
@@ -10,16 +11,20 @@ import struct
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from policy_samples import sample_policies
 from pymlgo.errors import PolicyError
+from pymlgo.policy.builder import GraphBuilder
 from pymlgo.policy.directory import load_policy, save_policy
+from pymlgo.policy.graph import Graph, Output
 from pymlgo.policy.stored import from_stored, from_text, to_stored
 from pymlgo.policy.tflite import development_mode
 from pymlgo.policy.tflite.reader import read_model
+from pymlgo.tensor_spec import TensorSpec
 
 GOLDEN = Path(__file__).with_name("golden")
 VALID = (GOLDEN / "eviction" / "model.tflite").read_bytes()
@@ -140,7 +145,7 @@ def operator_vector(inputs: tuple[int, ...]) -> bytes:
 
 def test_operators_that_read_each_other() -> None:
     model = read_model(VALID)
-    inputs, outputs = ([each.integers(field, 99) for _, each in model.operators] for field in (1, 2))
+    inputs, outputs = ([getattr(each, field) for each in model.operators] for field in ("inputs", "outputs"))
     victim = next(number for number, each in enumerate(inputs) if len(each) == 1 and number > 0)
     last = outputs[-1]
     data = bytearray(VALID)
@@ -148,6 +153,27 @@ def test_operators_that_read_each_other() -> None:
     data[at : at + 8] = operator_vector(last)
     with pytest.raises(PolicyError, match=rf"reads tensor {last[0]}, which is not made before \(a cycle\?\)"):
         read(bytes(data))
+
+
+def test_one_large_constant_read_by_many_operators() -> None:
+    """A few megabytes that would take minutes to check, operator by operator."""
+    make = GraphBuilder()
+    x = make.input(TensorSpec("x", "float", (1,)))
+    boundaries = np.arange(1 << 20, dtype=np.float32)
+    make.output("y", x.bucketize(boundaries))
+    node = make.build().nodes[0]
+    nodes = tuple(dataclasses.replace(node, output=f"b{index}") for index in range(5000))
+    start = time.process_time()
+    with pytest.raises(PolicyError, match="elements of constants"):
+        Graph(
+            inputs=(TensorSpec("x", "float", (1,)),),
+            nodes=nodes,
+            outputs=(Output(name="y", value="b0"),),
+            constants={node.inputs[1]: boundaries},
+        )
+    with pytest.raises(PolicyError, match="the constants have more than"):
+        make.concatenate([x.bucketize(boundaries) for _ in range(5000)], axis=0)
+    assert time.process_time() - start < 3
 
 
 def test_a_file_beyond_the_limit_is_not_read(tmp_path: Path) -> None:

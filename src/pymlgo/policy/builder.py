@@ -13,7 +13,7 @@ from pymlgo.errors import PolicyError
 from pymlgo.policy.graph import Graph, Node, Output
 from pymlgo.policy.operands import Operand
 from pymlgo.policy.ops import OPERATORS
-from pymlgo.policy.values import Attribute, ValueType
+from pymlgo.policy.values import LARGEST_GRAPH_ELEMENTS, Attribute, ValueType
 from pymlgo.tensor_spec import TensorSpec
 
 
@@ -116,6 +116,7 @@ class GraphBuilder:
         self._outputs: list[Output] = []
         self._types: dict[str, ValueType] = {}
         self._counter = 0
+        self._constant_elements = 0
 
     def input(self, spec: TensorSpec) -> Value:
         """A tensor that the compiler gives."""
@@ -125,7 +126,14 @@ class GraphBuilder:
         return self._made(spec.name, ValueType(spec.type, spec.shape))
 
     def constant(self, array: AnyArray) -> Value:
-        """A constant; one with the same type and elements is used again."""
+        """A constant; one with the same type and elements is used again.
+
+        Raises:
+            PolicyError: constants of more elements than a graph may have were asked for, counting each time.
+        """
+        self._constant_elements += array.size
+        if self._constant_elements > LARGEST_GRAPH_ELEMENTS:
+            raise PolicyError(f"the constants have more than {LARGEST_GRAPH_ELEMENTS} elements")
         kept = np.ascontiguousarray(array).reshape(array.shape)
         key = (kept.dtype.str, kept.shape, kept.tobytes())
         if key not in self._known_constants:

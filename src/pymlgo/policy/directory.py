@@ -61,7 +61,7 @@ def load_policy(directory: Path) -> Policy:
     """
     file = directory / POLICY_FILE
     if file.exists():
-        members = stored.from_text(read_limited(file), str(file))
+        members = stored.from_text(read_limited(file, stored.LARGEST_TEXT_BYTES), str(file))
         weights = read_limited(directory / stored.weights_name(members, str(file)))
         return stored.from_stored(members, weights, str(file))
     if (directory / MODEL_FILE).exists():
@@ -98,7 +98,7 @@ def _tflite_of(directory: Path) -> Mapping[str, object]:
     file = directory / POLICY_FILE
     if not file.exists():
         return {}
-    described = stored.from_text(read_limited(file), str(file)).get("tflite")
+    described = stored.from_text(read_limited(file, stored.LARGEST_TEXT_BYTES), str(file)).get("tflite")
     return described if isinstance(described, dict) else {}
 
 

@@ -18,6 +18,7 @@ from pymlgo.errors import PolicyError
 from pymlgo.policy.operands import Operand
 from pymlgo.policy.ops import OPERATORS
 from pymlgo.policy.values import (
+    LARGEST_ELEMENTS_READ,
     LARGEST_GRAPH_ELEMENTS,
     LARGEST_NODE_COUNT,
     Attribute,
@@ -72,6 +73,7 @@ class Graph:
             self._define(spec.name, ValueType(spec.type, spec.shape), "input")
         for name, array in self.constants.items():
             self._define(name, ValueType.of(array), "constant")
+        self._check_constants_read()
         made_by_node = {node.output for node in self.nodes}
         for node in self.nodes:
             self._define(node.output, self._infer(node, made_by_node), f"{node.op} output")
@@ -83,6 +85,13 @@ class Graph:
         if name in types:
             raise PolicyError(f"{what} {name!r}: another value already has this name")
         types[name] = value_type  # type: ignore[index]  # a plain dict until construction ends
+
+    def _check_constants_read(self) -> None:
+        """Rules look at the elements of constants, so a small file must not have one large constant read often."""
+        sizes = {name: array.size for name, array in self.constants.items()}
+        read = sum(sizes.get(name, 0) for node in self.nodes for name in node.inputs)
+        if read > LARGEST_ELEMENTS_READ:
+            raise PolicyError(f"nodes read {read} elements of constants, more than {LARGEST_ELEMENTS_READ}")
 
     def _infer(self, node: Node, made_by_node: set[str]) -> ValueType:
         where = f"{node.op} node {node.output!r}"

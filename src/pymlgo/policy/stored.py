@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ from pymlgo.tensor_spec import TensorSpec
 
 SCHEMA = "pymlgo/policy-1"
 ALIGNMENT = 64
+LARGEST_TEXT_BYTES = 1 << 24
 
 
 def to_stored(policy: Policy) -> tuple[dict[str, object], bytes]:
@@ -245,7 +247,8 @@ def _member(value: object, key: str, kind: type[Any], where: str) -> Any:
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise ValueError(f"{next(key for key in made if sum(key == each for each, _ in pairs) > 1)!r} stands twice")
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"{twice!r} stands twice")
     return made
 
 

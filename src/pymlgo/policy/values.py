@@ -22,6 +22,7 @@ VALUE_TYPES: Mapping[str, np.dtype[Any]] = MappingProxyType({**ELEMENT_TYPES, BO
 
 LARGEST_VALUE_ELEMENTS = 1 << 22
 LARGEST_GRAPH_ELEMENTS = 1 << 24
+LARGEST_ELEMENTS_READ = 1 << 26
 LARGEST_NODE_COUNT = 20_000
 LARGEST_RANK = 8
 """Limits that no model of a compiler comes near, so that a hostile file cannot make us allocate or work without end."""

@@ -144,7 +144,7 @@ def _check_input_order(model: TFLiteModel, where: str) -> None:
 
 def _feature_names(model: TFLiteModel, prefix: str) -> dict[int, str]:
     names: dict[int, str] = {}
-    read = {index for _, operator in model.operators for index in operator.integers(1, len(model.tensors))}
+    read = {index for operator in model.operators for index in operator.inputs}
     for index in model.inputs:
         tensor = model.tensors[index].name
         if not (tensor.startswith(prefix) and tensor.endswith(":0")):

@@ -16,6 +16,9 @@ import numpy as np
 from pymlgo.arrays import AnyArray
 from pymlgo.errors import PolicyError
 
+LARGEST_TEXT_BYTES = 1024
+"""Names are short, and many tables of a hostile file may point to one string."""
+
 _INT32 = struct.Struct("<i")
 _UINT16 = struct.Struct("<H")
 _UINT32 = struct.Struct("<I")
@@ -76,9 +79,9 @@ class Table:
         return tuple(int(each) for each in found)
 
     def text(self, field: int) -> str:
-        """A string of at most 64 KiB; empty where it is absent."""
+        """A string of at most `LARGEST_TEXT_BYTES`; empty where it is absent."""
         start, count = self._vector(field, 1)
-        if count > 1 << 16:
+        if count > LARGEST_TEXT_BYTES:
             raise PolicyError(f"a string of {count} bytes at byte {start}")
         return bytes(self.data[start : start + count]).decode(errors="backslashreplace")
 

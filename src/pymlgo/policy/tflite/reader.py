@@ -18,7 +18,7 @@ from pymlgo.policy.graph import Graph
 from pymlgo.policy.tflite import schema
 from pymlgo.policy.tflite.flatbuffer import Table
 from pymlgo.policy.tflite.operators import IMPORTERS, Imported
-from pymlgo.policy.values import LARGEST_GRAPH_ELEMENTS, LARGEST_NODE_COUNT, LARGEST_RANK, ValueType
+from pymlgo.policy.values import LARGEST_NODE_COUNT, LARGEST_RANK, ValueType
 from pymlgo.tensor_spec import TensorSpec
 
 LARGEST_TENSOR_COUNT = 5 * LARGEST_NODE_COUNT
@@ -37,13 +37,23 @@ class TFLiteTensor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TFLiteOperator:
+    """One operator of the file: tensors that it reads (-1: an optional one that is absent) and makes."""
+
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Table | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TFLiteModel:
     """The one subgraph of a file, checked for itself but not yet a graph."""
 
     tensors: tuple[TFLiteTensor, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    operators: tuple[tuple[str, Table], ...]
+    operators: tuple[TFLiteOperator, ...]
 
     def graph(self, input_names: Mapping[int, str], outputs: Mapping[str, int]) -> Graph:
         """The typed graph.
@@ -77,18 +87,32 @@ def read_model(data: bytes) -> TFLiteModel:
     names = tuple(_operator_name(code) for code in model.tables(schema.MODEL_OPERATOR_CODES, LARGEST_NODE_COUNT))
     described = subgraphs[0].tables(schema.SUBGRAPH_TENSORS, LARGEST_TENSOR_COUNT)
     tensors = tuple(_tensor(index, each, buffers) for index, each in enumerate(described))
-    operators: list[tuple[str, Table]] = []
-    for each in subgraphs[0].tables(schema.SUBGRAPH_OPERATORS, LARGEST_NODE_COUNT):
-        code = each.scalar(schema.OPERATOR_CODE, "I")
-        if code >= len(names):
-            raise PolicyError(f"operator {len(operators)} has code {code}, the file lists {len(names)}")
-        operators.append((names[code], each))
     return TFLiteModel(
         tensors=tensors,
         inputs=_indices(subgraphs[0].integers(schema.SUBGRAPH_INPUTS, LARGEST_NODE_COUNT), tensors, "input"),
         outputs=_indices(subgraphs[0].integers(schema.SUBGRAPH_OUTPUTS, LARGEST_NODE_COUNT), tensors, "output"),
-        operators=tuple(operators),
+        operators=_operators(subgraphs[0].tables(schema.SUBGRAPH_OPERATORS, LARGEST_NODE_COUNT), names),
     )
+
+
+def _operators(described: tuple[Table, ...], names: tuple[str, ...]) -> tuple[TFLiteOperator, ...]:
+    operands_left = LARGEST_OPERAND_COUNT
+    operators: list[TFLiteOperator] = []
+    for each in described:
+        code = each.scalar(schema.OPERATOR_CODE, "I")
+        if code >= len(names):
+            raise PolicyError(f"operator {len(operators)} has code {code}, the file lists {len(names)}")
+        inputs = each.integers(schema.OPERATOR_INPUTS, operands_left)
+        operands_left -= len(inputs)
+        operators.append(
+            TFLiteOperator(
+                name=names[code],
+                inputs=inputs,
+                outputs=each.integers(schema.OPERATOR_OUTPUTS, 16),
+                options=each.table(schema.OPERATOR_OPTIONS),
+            )
+        )
+    return tuple(operators)
 
 
 def _operator_name(code: Table) -> str:
@@ -145,40 +169,35 @@ class _Conversion:
     def __init__(self, model: TFLiteModel, input_names: Mapping[int, str]) -> None:
         self.model = model
         self.make = GraphBuilder()
+        self.inputs = frozenset(model.inputs)
         self.values: dict[int, Value] = {}
-        self.constant_elements = 0
         for index in model.inputs:
             if index in input_names:
                 value = model.tensors[index].type
                 self.values[index] = self.make.input(TensorSpec(input_names[index], value.type, value.shape))
 
     def run(self, outputs: Mapping[str, int]) -> Graph:
-        operands_left = LARGEST_OPERAND_COUNT
-        made_by_operator: set[int] = set()
-        for number, (name, operator) in enumerate(self.model.operators):
-            inputs = operator.integers(schema.OPERATOR_INPUTS, operands_left)
-            operands_left -= len(inputs)
-            made = operator.integers(schema.OPERATOR_OUTPUTS, 16)
-            self._convert(f"operator {number} ({name})", name, operator, inputs, made)
-            made_by_operator.update(made)
+        for number, operator in enumerate(self.model.operators):
+            self._convert(f"operator {number} ({operator.name})", operator)
         for name, index in outputs.items():
             self.make.output(name, self._value(index, f"output {name!r}"))
         return self.make.build()
 
-    def _convert(self, where: str, name: str, operator: Table, inputs: tuple[int, ...], made: tuple[int, ...]) -> None:
-        convert: Callable[[Imported], Value] | None = IMPORTERS.get(name)
+    def _convert(self, where: str, operator: TFLiteOperator) -> None:
+        made = operator.outputs
+        convert: Callable[[Imported], Value] | None = IMPORTERS.get(operator.name)
         if convert is None:
             raise PolicyError(f"{where} is not supported", hint=f"supported are {', '.join(sorted(IMPORTERS))}")
         if len(made) != 1 or not 0 <= made[0] < len(self.model.tensors):
             raise PolicyError(f"{where} makes the tensors {list(made)}, expected one that the file has")
         result = self.model.tensors[made[0]]
-        if made[0] in self.values or made[0] in self.model.inputs or result.buffer is not None:
+        if made[0] in self.values or made[0] in self.inputs or result.buffer is not None:
             raise PolicyError(f"{where} makes tensor {made[0]}, which an input, a constant or another operator makes")
         imported = Imported(
             make=self.make,
-            operands=tuple(None if index == -1 else self._value(index, where) for index in inputs),
-            constants=tuple(self._elements(index) for index in inputs),
-            options=operator.table(schema.OPERATOR_OPTIONS),
+            operands=tuple(None if index == -1 else self._value(index, where) for index in operator.inputs),
+            constants=tuple(self._elements(index) for index in operator.inputs),
+            options=operator.options,
             result=result.type,
         )
         try:
@@ -193,9 +212,7 @@ class _Conversion:
         if index not in self.values:
             elements = self._elements(index)
             if elements is None:
-                reason = (
-                    "is an input that nothing names" if index in self.model.inputs else "is not made before (a cycle?)"
-                )
+                reason = "is an input that nothing names" if index in self.inputs else "is not made before (a cycle?)"
                 raise PolicyError(f"{where} reads tensor {index}, which {reason}")
             self.values[index] = self.make.constant(elements)
         return self.values[index]
@@ -209,8 +226,5 @@ class _Conversion:
         tensor = self.model.tensors[index]
         if tensor.buffer is None:
             return None
-        self.constant_elements += tensor.type.element_count if index not in self.values else 0
-        if self.constant_elements > LARGEST_GRAPH_ELEMENTS:
-            raise PolicyError(f"the constants have more than {LARGEST_GRAPH_ELEMENTS} elements")
         stored = np.frombuffer(tensor.buffer, tensor.type.dtype.newbyteorder("<"))
         return stored.astype(tensor.type.dtype, copy=False).reshape(tensor.type.shape)
