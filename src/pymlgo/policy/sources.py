@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import tarfile
 import tempfile
@@ -16,7 +17,9 @@ from typing import IO
 from pymlgo.errors import PolicyError
 from pymlgo.policy.directory import POLICY_FILE, load_policy
 from pymlgo.policy.limited_file import LARGEST_FILE_BYTES, read_limited
+from pymlgo.policy.onnx.reader import read_onnx
 from pymlgo.policy.policy import Policy
+from pymlgo.policy.saved_model import convert_saved_model
 from pymlgo.policy.tflite.development_mode import MODEL_FILE
 
 SAVED_MODEL_FILE = "saved_model.pb"
@@ -50,24 +53,14 @@ def import_policy(source: str, *, sha256: str | None = None, problem: str | None
     origin = {"source": source, **({"sha256": sha256.lower()} if sha256 else {})}
     imported = policy.provenance.get("imported")
     known = imported if isinstance(imported, dict) else {}
-    return Policy(
-        problem=policy.problem,
-        graph=policy.graph,
-        advice=policy.advice,
-        defaults=policy.defaults,
-        provenance={**policy.provenance, "imported": {**known, **origin}},
-    )
+    return dataclasses.replace(policy, provenance={**policy.provenance, "imported": {**known, **origin}})
 
 
 def _loaded(path: Path, folder: Path, problem: str | None) -> Policy:
     if path.is_file():
-        from pymlgo.policy.onnx.reader import read_onnx
-
         return read_onnx(path, problem=problem)
     directory = _policy_directory(path)
     if (directory / SAVED_MODEL_FILE).exists() and not (directory / MODEL_FILE).exists():
-        from pymlgo.policy.saved_model import convert_saved_model
-
         convert_saved_model(directory, folder / "converted")
         directory = folder / "converted"
     return load_policy(directory)
