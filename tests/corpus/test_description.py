@@ -19,7 +19,7 @@ from pymlgo.corpus.description import (
     split_command,
     write_description,
 )
-from pymlgo.corpus.names import LONGEST_COMPONENT_BYTES, is_safe_name, safe_name, unique_name
+from pymlgo.corpus.names import LONGEST_COMPONENT_BYTES, is_safe_name, safe_name, told_apart
 from pymlgo.errors import CorpusError
 
 
@@ -144,11 +144,9 @@ def test_long_components_keep_their_end_and_stay_apart() -> None:
 
 
 def test_equal_names_are_told_apart() -> None:
-    taken: set[str] = set()
-    names = [unique_name("d/x.o", taken, origin) for origin in ("/one", "/two", "/three")]
-    assert names[0] == "d/x.o"
+    names = [told_apart("d/x.o", origin) for origin in ("/one", "/two", "/three")]
     assert len(set(names)) == 3
-    assert all(name.startswith("d/x") and name.endswith(".o") for name in names)
+    assert all(name.startswith("d/x~") and name.endswith(".o") and is_safe_name(name) for name in names)
 
 
 def test_the_project_is_the_first_component() -> None:

@@ -21,6 +21,7 @@ CHUNK_CHARACTERS = 1 << 20
 MISSPELLED_FLAG = "-fembed-bitcode-all"
 """LLVM's document has it in its CMake example; clang refuses it, so there are no objects."""
 
+_AFTER_ELEMENT = frozenset(" \t\r\n,]")
 _BETWEEN = re.compile(r"[\s,]*")
 
 
@@ -89,7 +90,8 @@ def _elements(stream: TextIO, path: Path) -> Iterator[object]:
             return
         try:
             element, end = decoder.raw_decode(text, position)
-            whole = end < len(text)  # a number at the end of the chunk may go on in the next
+            # A number at the end of the chunk may go on in the next.
+            whole = text[end : end + 1] in _AFTER_ELEMENT
         except RecursionError as error:
             raise CorpusError(f"{path} is nested too deeply, after character {consumed + position}") from error
         except json.JSONDecodeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -16,6 +17,7 @@ from pymlgo.errors import ConfigError
 InputType = Literal["json", "params", "directory", "bazel_aquery", "archive"]
 INPUT_TYPES: tuple[str, ...] = get_args(InputType)
 
+AQUERY_LIMIT = "only what the queried target links is in the corpus, not every object of the build"
 MISSPELLED_AQUERY = "bazel_aqeury"
 """The spelling in LLVM's document."""
 
@@ -56,7 +58,10 @@ def extract_corpus(
     kind = known_type(input_type)
     source: dict[str, object] = {"input": str(input_path), "type": kind, "obj_base_dir": str(obj_base_dir or "")}
     source |= about or {}
-    return extract(_offers(input_path, kind, obj_base_dir), output_dir, options, source=source)
+    result = extract(_offers(input_path, kind, obj_base_dir), output_dir, options, source=source)
+    if kind == "bazel_aquery":
+        return replace(result, hints=(*result.hints, AQUERY_LIMIT))
+    return result
 
 
 def known_type(name: str) -> str:

@@ -95,22 +95,13 @@ def _below(path: str, folder: str) -> str | None:
     return path.removeprefix(prefix) if path.startswith(prefix) else None
 
 
-def unique_name(name: str, taken: set[str], distinguisher: str) -> str:
-    """`name`, or `name` with a suffix drawn from `distinguisher` if it is taken; then added to `taken`.
-
-    The suffix is a digest, so it does not depend on the order in which equal names arrive beyond who comes first.
-    """
-    unique = name
-    attempt = 0
-    while unique in taken:
-        stem, extension = posixpath.splitext(name)
-        suffix = "~" + _digest(f"{distinguisher}\0{attempt or ''}")
-        folder, _, base = stem.rpartition("/")
-        base = _shorten(base, LONGEST_COMPONENT_BYTES - len(suffix) - len(extension.encode()))
-        unique = f"{folder}/{base}{suffix}{extension}" if folder else f"{base}{suffix}{extension}"
-        attempt += 1
-    taken.add(unique)
-    return unique
+def told_apart(name: str, distinguisher: str) -> str:
+    """`name` with a digest of `distinguisher` before its extension, for when `name` itself is taken."""
+    stem, extension = posixpath.splitext(name)
+    folder, _, base = stem.rpartition("/")
+    suffix = "~" + _digest(distinguisher) + extension
+    base = _shorten(base, LONGEST_COMPONENT_BYTES - len(suffix.encode()))
+    return f"{folder}/{base}{suffix}" if folder else f"{base}{suffix}"
 
 
 def _printable(part: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pymlgo.corpus.candidates import Candidate, Reason, Skipped
-from pymlgo.corpus.names import safe_name, unique_name
+from pymlgo.corpus.names import safe_name, told_apart
 from pymlgo.errors import CorpusError
 
 SUFFIXES = (".bc", ".cmd", ".thinlto.bc")
@@ -46,7 +46,7 @@ def _tell_apart(found: list[Candidate | Skipped], by_name: dict[str, list[int]])
         sharers = [(place, each) for place in places if isinstance(each := found[place], Candidate)]
         paths = [os.path.normpath(each.path) for _, each in sharers]
         if len(set(paths)) < 2:
-            continue  # members of one archive; `unique_name` tells them apart
+            continue  # members of one archive; `told_apart` tells them apart
         common = os.path.commonpath(paths) if all(map(os.path.isabs, paths)) else ""
         for (place, candidate), path in zip(sharers, paths, strict=True):
             try:
@@ -76,9 +76,12 @@ class Reserved:
 
     def claim(self, name: str, distinguisher: str) -> str:
         """`name`, or one like it that clashes with nothing so far; `distinguisher` makes the difference."""
-        while self._clashes(name):
-            self.names.add(name)
-            name = unique_name(name, self.names, distinguisher)
+        unique, attempt = name, 0
+        if any(folder in self.files for folder in _folders_of(name)):
+            name = name.replace("/", "~")  # one of its folders is a file already
+        while self._clashes(unique):
+            unique, attempt = told_apart(name, f"{distinguisher}\0{attempt}"), attempt + 1
+        name = unique
         self.names.add(name)
         self.files.update(name + suffix for suffix in SUFFIXES)
         self.folders.update(_folders_of(name))

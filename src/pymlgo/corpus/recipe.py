@@ -19,6 +19,9 @@ split = "train"               # or "evaluation"
 build = ["$CMAKE", "ninja -C mlgo"]   # shell lines, each run in the unpacked folder
 modules = 34                  # how many this gives
 ```
+
+A recipe can also be a choice of another one's projects: `name`, `description`, `base = "large.toml"` and
+`only = ["zlib", …]`.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
@@ -81,6 +84,16 @@ class Recipe:
     flags: tuple[str, ...]
     environment: Mapping[str, str]
     projects: tuple[Project, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """The keys of a recipe that is a choice of another's projects."""
+
+    name: str
+    description: str
+    base: str
+    only: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,12 +151,9 @@ def read_recipe(path: Path | str) -> Recipe:
         ConfigError: it cannot be read, or a key is missing, unknown or of the wrong type.
     """
     file = Path(path)
-    try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=file) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"is not TOML: {error}", file=file) from error
+    found = _toml(file)
+    if "base" in found:
+        return _choice(found, file)
     projects = found.pop("project", [])
     if not isinstance(projects, list) or not projects:
         raise ConfigError("a recipe needs [[project]] tables", file=file, key="project")
@@ -350,6 +360,26 @@ class _Kitchen:
         )
 
 
+def _toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", file=file) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"is not TOML: {error}", file=file) from error
+
+
+def _choice(found: Mapping[str, object], file: Path) -> Recipe:
+    """The recipe that takes some projects of another."""
+    values = _checked(found, _Choice, file, "", optional={"description": ""})
+    base_file = file.parent / values["base"]
+    if "base" in _toml(base_file):
+        raise ConfigError("is itself a choice of another recipe's projects", file=base_file, key="base")
+    base = read_recipe(base_file)
+    chosen = tuple(_chosen(base, values["only"]))
+    return replace(base, name=values["name"], description=values["description"], projects=chosen)
+
+
 def _version_of(dsc: Path) -> str:
     match = re.search(r"^Version: (\S+)$", dsc.read_text(errors="replace"), re.MULTILINE)
     return match.group(1) if match else ""
@@ -382,7 +412,7 @@ def _project(found: object, file: Path, key: str) -> Project:
 
 def _checked(
     found: Mapping[str, object],
-    schema: type[Project | Recipe],
+    schema: type[Project | Recipe | _Choice],
     file: Path,
     key: str,
     *,
@@ -390,7 +420,13 @@ def _checked(
     leave_out: frozenset[str] | set[str] = frozenset(),
 ) -> dict[str, Any]:
     """The values for `schema`'s fields, each of its type."""
-    types = {"modules": int, "build": list, "flags": list, "environment": dict}
+    types = {
+        "modules": int,
+        "build": list,
+        "only": str if schema is Project else list,
+        "flags": list,
+        "environment": dict,
+    }
     names = [each.name for each in fields(schema) if each.name not in leave_out]
     dotted = f"{key}." if key else ""
     for name in found:
