@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pymlgo.toolchain import capabilities as capabilities_module
-from pymlgo.toolchain import channel_probe, experiment, plugin_probe, probes
+from pymlgo.toolchain import channel_probe, experiment, identity, plugin_probe, probes
 from pymlgo.toolchain.capabilities import probe
 from pymlgo.toolchain.llvm import LLVM, llvm_of
 from pymlgo.toolchain.probes import DESCRIPTIONS
@@ -90,6 +90,7 @@ def test_a_compiler_that_hangs_is_killed_with_its_children_and_not_remembered(
 ) -> None:
     for module in (experiment, channel_probe, plugin_probe, probes):
         monkeypatch.setattr(module, "LIMIT_S", 0.5)
+    monkeypatch.setattr(identity, "WRAPPER_LIMIT_S", 0.5)
     mark = tmp_path / "alive"
     llvm = fake(tmp_path, f"(while :; do sleep 0.1; date >> {mark}; done) & wait")
     started = time.monotonic()
@@ -106,6 +107,7 @@ def test_a_compiler_that_hangs_in_one_experiment_only_spoils_that_one(
 ) -> None:
     for module in (experiment, channel_probe, plugin_probe, probes):
         monkeypatch.setattr(module, "LIMIT_S", 2.0)
+    monkeypatch.setattr(identity, "WRAPPER_LIMIT_S", 2.0)
     script = 'case "$*" in *interactive-channel*) while :; do sleep 1; done;; esac; echo "error: no" >&2; exit 1'
     llvm = fake(tmp_path, f'case "$*" in *calls.c" -o "*calls.o) exit 0;; esac; {script}')
     found = probe(llvm).capabilities
