@@ -10,22 +10,25 @@ import numpy as np
 
 from pymlgo.arrays import AnyArray
 from pymlgo.errors import PolicyError
-from pymlgo.optional import need
 from pymlgo.policy.builder import GraphBuilder, Value
 from pymlgo.policy.onnx.writer import SAME
 from pymlgo.policy.trees import Trees
-from pymlgo.policy.values import LARGEST_RANK, VALUE_TYPES
+from pymlgo.policy.values import LARGEST_RANK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """One node: its operands by index, those that are constants, and its attributes as Python has them."""
+    """One node: its operands by index, those that are constants, its attributes as Python has them.
+
+    `type_name` gives LLVM's name of an element type's number.
+    """
 
     make: GraphBuilder
     operand: Callable[[int], Value]
     constant: Callable[[int], AnyArray | None]
     count: int
     attributes: Mapping[str, Any]
+    type_name: Callable[[int], str]
 
     def operands(self) -> tuple[Value, ...]:
         """All of them."""
@@ -126,10 +129,7 @@ def _gather(given: Converted) -> Value:
 
 
 def _cast(given: Converted) -> Value:
-    onnx = need("onnx", extra="onnx", purpose="read ONNX models")
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(int(given.attributes["to"]))
-    named = next((name for name, each in VALUE_TYPES.items() if each == dtype), str(dtype))
-    return given.operand(0).cast(named)
+    return given.operand(0).cast(given.type_name(int(given.attributes["to"])))
 
 
 def _clip(given: Converted) -> Value:

@@ -112,9 +112,13 @@ class _Reader:
             if not dimension.HasField("dim_value") and axis > 0:
                 raise PolicyError(f"input {info.name!r}: dimension {axis} is not static")
             shape.append(int(dimension.dim_value) if dimension.HasField("dim_value") else 1)
-        dtype = self.onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        named = next((name for name, each in VALUE_TYPES.items() if each == dtype), str(dtype))
-        self.values[info.name] = self.make.input(TensorSpec(info.name, named, tuple(shape)))
+        spec = TensorSpec(info.name, self._type_name(tensor.elem_type), tuple(shape))
+        self.values[info.name] = self.make.input(spec)
+
+    def _type_name(self, number: int) -> str:
+        """LLVM's name of ONNX's element type; numpy's where LLVM has none."""
+        dtype = self.onnx.helper.tensor_dtype_to_np_dtype(number)
+        return next((name for name, each in VALUE_TYPES.items() if each == dtype), str(dtype))
 
     def value(self, name: str, reader: str) -> Value:
         """The value of this name, which an earlier node, an input or a constant makes."""
@@ -144,6 +148,7 @@ class _Reader:
             constant=lambda index: self.constants.get(names[index]) if index < len(names) else None,
             count=len(names),
             attributes=attributes,
+            type_name=self._type_name,
         )
         try:
             self.values[node.output[0]] = CONVERTERS[node.op_type](converted)
