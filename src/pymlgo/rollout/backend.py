@@ -63,8 +63,9 @@ def read_sizes(file: Path, prefer: Collection[str] = ()) -> tuple[Sizes, dict[st
 
 
 _BITCODE = re.compile(
-    rb"error: .*(bitcode|Producer:|Invalid record|Malformed block|Invalid value|end of file|Unknown attribute kind)",
-    re.I,
+    rb"error: .*(bitcode|Producer:|Invalid record|Malformed block|Invalid value|Unknown attribute kind"
+    rb"|end of file|expected top-level entity|single module|can't skip|Cannot skip)",
+    re.IGNORECASE,
 )
 _CRASH = re.compile(rb"PLEASE submit a bug report|LLVM ERROR:|Stack dump:")
 
