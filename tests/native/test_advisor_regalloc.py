@@ -1,0 +1,198 @@
+"""The advisor plugin decides register allocation inside a stock clang: as the pipes do, checked, never in circles."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import require_tool
+
+from advised_compiles import (  # isort: skip
+    compile_advised,
+    compile_plain,
+    compile_through_pipes,
+    pressure_source,
+    queue_policy,
+    register_policy,
+)
+from bad_policies import build_policy  # isort: skip
+
+from pymlgo.emit import compile_policy
+from pymlgo.errors import ToolchainError
+from pymlgo.policy.policy import Policy
+from pymlgo.problem import EVICTION, PRIORITY, problem_named
+from pymlgo.rollout.keys import decision_key
+from pymlgo.toolchain.advisor import advisor_plugin, overrides_text
+from pymlgo.toolchain.llvm import LLVM, find_llvm
+from pymlgo.training_log import read_log
+
+pytestmark = pytest.mark.llvm
+
+POLICIES = {"eviction": register_policy(), "priority": queue_policy()}
+
+EVICTION_MACROS = {
+    "PROBLEM": '"eviction"',
+    "INPUT": '"mask"',
+    "ROW": "1",
+    "DECISION": "int64_t",
+    "DECISION_TYPE": '"int64_t"',
+    "DECISION_NAME": '"index_to_evict"',
+}
+PRIORITY_MACROS = {
+    "PROBLEM": '"priority"',
+    "INPUT": '"li_size"',
+    "DECISION": "float",
+    "DECISION_TYPE": '"float"',
+    "DECISION_NAME": '"priority"',
+}
+FIRST_ALLOWED = "[&]{int i=0;while(!in[i])++i;return i;}()"
+
+
+@pytest.fixture(scope="module", params=["clang-22", "clang-19"])
+def llvm(request: pytest.FixtureRequest) -> LLVM:
+    found = find_llvm(clang=require_tool(str(request.param)))
+    try:
+        advisor_plugin(found)
+    except ToolchainError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"{error}; {error.hint}")
+        pytest.skip(str(error))
+    return found
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("policies")
+    made: dict[str, Policy] = POLICIES
+    return {name: compile_policy(policy, folder / f"{name}.so").path for name, policy in made.items()}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    file = tmp_path / "pressure.c"
+    file.write_text(pressure_source())
+    return file
+
+
+@pytest.mark.parametrize("problem", ["eviction", "priority"])
+@pytest.mark.spec("deploy.register-allocation")
+def test_the_same_policy_through_pipes_gives_the_same_object(
+    llvm: LLVM, policies: dict[str, Path], source: Path, problem: str
+) -> None:
+    done = compile_advised(llvm, source, "-O2", policies=(policies[problem],))
+    assert done.returncode == 0, done.stderr
+    assert not done.report.fallbacks
+    advised = done.report.problems[problem]
+    hosted, data = compile_through_pipes(llvm, problem_named(problem), POLICIES[problem], source, "-O2")
+    assert advised.by_policy == advised.decisions == hosted.decisions > 50
+    assert done.data == data
+    assert done.data != compile_plain(llvm, source, "-O2")
+
+
+def test_both_problems_and_inlining_at_once(llvm: LLVM, policies: dict[str, Path], source: Path) -> None:
+    done = compile_advised(llvm, source, "-O2", policies=tuple(policies.values()))
+    assert done.returncode == 0, done.stderr
+    assert set(done.report.problems) == {"eviction", "priority"}
+    for each in done.report.problems.values():
+        assert each.by_policy == each.decisions
+
+
+def test_nothing_is_left_in_the_temporary_folder(
+    llvm: LLVM, policies: dict[str, Path], source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    assert compile_advised(llvm, source, "-O2", policies=(policies["priority"],)).returncode == 0
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("answer", ["33", "-1", "[&]{int i=0;while(in[i])++i;return i;}()"])
+@pytest.mark.spec("deploy.mask")
+def test_an_answer_that_the_mask_forbids_does_not_reach_llvm(
+    llvm: LLVM, source: Path, tmp_path: Path, answer: str
+) -> None:
+    policy = build_policy(tmp_path, "outside", ANSWER=answer, **EVICTION_MACROS)
+    done = compile_advised(llvm, source, "-O2", policies=(policy,))
+    assert done.returncode == 0, done.stderr
+    assert done.data
+    assert done.report.problems["eviction"].by_policy == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("warning: mlgo: eviction: ")
+
+
+@pytest.mark.parametrize("answer", ["NAN", "-1", "5e9f"])
+def test_a_priority_that_is_none(llvm: LLVM, source: Path, tmp_path: Path, answer: str) -> None:
+    policy = build_policy(tmp_path, "none", ANSWER=answer, **PRIORITY_MACROS)
+    done = compile_advised(llvm, source, "-O2", policies=(policy,))
+    assert done.returncode == 0, done.stderr
+    assert done.report.problems["priority"].by_policy == 0
+    assert len(done.report.fallbacks) == 1
+
+
+def test_a_policy_that_cannot_be_loaded_changes_nothing(llvm: LLVM, source: Path, tmp_path: Path) -> None:
+    policy = build_policy(tmp_path, "old", VERSION="9", **EVICTION_MACROS)
+    done = compile_advised(llvm, source, "-O2", policies=(policy,))
+    assert done.data == compile_plain(llvm, source, "-O2")
+
+
+def test_a_feature_that_is_not_sent(llvm: LLVM, source: Path, tmp_path: Path) -> None:
+    policy = build_policy(tmp_path, "unknown", **{**EVICTION_MACROS, "INPUT": '"moon"'})
+    done = compile_advised(llvm, source, "-O2", policies=(policy,))
+    assert done.returncode == 0
+    assert "moon, which this compiler does not send" in done.report.fallbacks[0].reason
+
+
+@pytest.mark.spec("deploy.record")
+def test_the_recorder_writes_llvms_score(llvm: LLVM, policies: dict[str, Path], source: Path, tmp_path: Path) -> None:
+    done = compile_advised(llvm, source, "-O2", policies=(policies["eviction"],), log=tmp_path, problems=("eviction",))
+    (file,) = tmp_path.glob("eviction-*.log")
+    log = read_log(file)
+    assert log.error is None
+    assert log.header.score is not None
+    assert log.header.score.name == "reward"
+    decisions = [json.loads(line) for line in file.with_suffix(".decisions").read_text().splitlines()]
+    assert sum(len(each) for each in log.contexts) == done.report.problems["eviction"].decisions == len(decisions)
+    for context in log.contexts:
+        rewards = context.outcomes
+        assert rewards is not None
+        assert (rewards[:-1] == 0).all()
+        assert rewards[-1] > 0
+        chosen = context.features["index_to_evict"].reshape(-1)
+        assert np.take_along_axis(context.features["mask"].reshape(-1, 33), chosen[:, None], axis=1).all()
+    first = log.contexts[0]
+    assert [int(each["key"], 16) for each in decisions[: len(first)]] == [
+        decision_key(first.name, "eviction", number) for number in range(len(first))
+    ]
+
+
+@pytest.mark.spec("deploy.overrides")
+def test_overrides_replay_evictions(llvm: LLVM, policies: dict[str, Path], source: Path, tmp_path: Path) -> None:
+    first = compile_advised(llvm, source, "-O2", policies=(policies["eviction"],), log=tmp_path, problems=("eviction",))
+    (file,) = tmp_path.glob("eviction-*.log")
+    keys = [int(json.loads(line)["key"], 16) for line in file.with_suffix(".decisions").read_text().splitlines()]
+    taken = np.concatenate([each.features["index_to_evict"] for each in read_log(file).contexts]).reshape(-1)
+    overrides = tmp_path / "overrides"
+    overrides.write_text(overrides_text(dict(zip(keys, map(int, taken), strict=True))))
+    second = compile_advised(llvm, source, "-O2", overrides=overrides, problems=("eviction",))
+    assert second.report.problems["eviction"].by_override == len(keys)
+    assert second.data == first.data
+
+
+@pytest.mark.full
+def test_a_policy_that_goes_in_circles_is_stopped(llvm: LLVM, tmp_path: Path) -> None:
+    # Always the first allowed column: live ranges push each other out.
+    source = tmp_path / "circles.c"
+    source.write_text(pressure_source(values=60, rounds=12))
+    policy = build_policy(tmp_path, "first", ANSWER=FIRST_ALLOWED, **EVICTION_MACROS)
+    done = compile_advised(llvm, source, "-O2", policies=(policy,))
+    assert done.returncode == 0, done.stderr
+    assert done.data
+
+
+def test_problems_are_those_of_the_package() -> None:
+    assert {EVICTION.name, PRIORITY.name} == set(POLICIES)
