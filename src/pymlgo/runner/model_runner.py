@@ -75,7 +75,7 @@ class MLModelRunner(ABC):
 
     def evaluate(self) -> int | float:
         """The decision for what the buffers hold: the first element of the advice."""
-        decided: int | float = self.evaluate_untyped().reshape(-1)[0].item()
+        decided: int | float = self.evaluate_untyped().item(0)
         return decided
 
     @abstractmethod

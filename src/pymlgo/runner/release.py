@@ -37,6 +37,8 @@ class CompiledModel:
         self.problem: str = self._library.mlgo_problem().decode()
         self.inputs = self._specs("input")
         self.outputs = self._specs("output")
+        self._run = self._library.mlgo_run
+        self._has_selector = len(self.model_names) > 1  # all that can go wrong in a run
         self.input_arrays = tuple(self._array("arg", index, spec) for index, spec in enumerate(self.inputs))
         self.output_arrays = tuple(self._array("result", index, spec) for index, spec in enumerate(self.outputs))
 
@@ -50,9 +52,8 @@ class CompiledModel:
         Raises:
             PolicyError: the selector names no policy of the object.
         """
-        self._library.mlgo_run(self._instance)
-        error = self._library.mlgo_error(self._instance)
-        if error:
+        self._run(self._instance)
+        if self._has_selector and (error := self._library.mlgo_error(self._instance)):
             raise PolicyError(f"{self.file}: {error.decode(errors='replace')}")
 
     def has_default(self, index: int) -> bool:
