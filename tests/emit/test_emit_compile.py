@@ -262,6 +262,8 @@ def test_policies_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
         compile_policies({"a": one, "b": small_eviction(rng, registers=3)}, tmp_path / "p.so", name="p")
     with pytest.raises(PolicyError, match="no policy was given"):
         compile_policies({}, tmp_path / "p.so", name="p")
+    with pytest.raises(PolicyError, match="is no name for a policy"):
+        compile_policies({"a\nb": one}, tmp_path / "p.so", name="p")
     taken = inlining_policy([TensorSpec("model_selector", "float", (1,))], random_layers((1, 2), rng))
     with pytest.raises(PolicyError, match="input 'model_selector'"):
         compile_policies({"a": taken, "b": one}, tmp_path / "p.so", name="p")
@@ -324,6 +326,14 @@ def test_names_that_are_words_of_cpp(tmp_path: Path) -> None:
     graph = make.build()
     rng = np.random.default_rng(14)
     check_graph(graph, {name: rng.normal(size=(9, 2)).astype(np.float32) for name in names}, tmp_path)
+
+
+def test_an_input_larger_than_a_stack(tmp_path: Path) -> None:
+    make = GraphBuilder()
+    x = make.input(TensorSpec("x", "int64_t", (1 << 21,)))
+    make.output("last", make.apply("SLICE", x, begin=((1 << 21) - 1,), size=(1,)))
+    inputs = {"x": np.arange(2 << 21).reshape(2, -1)}
+    check_graph(make.build(), inputs, tmp_path)
 
 
 def test_a_file_that_is_no_compiled_policy(tmp_path: Path) -> None:

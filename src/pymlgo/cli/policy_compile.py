@@ -150,7 +150,8 @@ def run_export_release(arguments: argparse.Namespace) -> int:
     from pymlgo.emit import export_llvm_release
     from pymlgo.emit.llvm_tree import shell_line
 
-    made = export_llvm_release(policies_of(arguments), arguments.output, cxx=arguments.cxx, march=arguments.march)
+    policies = policies_of(arguments)
+    made = export_llvm_release(policies, arguments.output, cxx=arguments.cxx, march=arguments.march)
     if arguments.json:
         print_json("policy-export-1", {"to": "llvm-release", "files": [made.header, made.object], "release": made})
         return 0
@@ -159,7 +160,7 @@ def run_export_release(arguments: argparse.Namespace) -> int:
     _say("The tree also wants a library tf_xla_runtime. The empty one in TENSORFLOW_AOT_PATH above will do: the model")
     _say("calls nothing in it. With TensorFlow's pip package instead, name that package's folder there.")
     _say(f"Then compile with: clang {' '.join(made.clang)} …")
-    _say_development(arguments.policy, next(iter(policies_of(arguments).values())).problem)
+    _say_development(arguments.policy, next(iter(policies.values())).problem)
     return 0
 
 

@@ -15,7 +15,7 @@ import jinja2
 import numpy as np
 
 from pymlgo.emit import literals
-from pymlgo.emit.plan import ALIGNMENT_BYTES, Plan, planned
+from pymlgo.emit.plan import ALIGNMENT_BYTES, Plan, aligned_bytes, planned
 from pymlgo.emit.statements import Body
 from pymlgo.emit.tables import Tables, Uses
 from pymlgo.errors import PolicyError
@@ -38,11 +38,6 @@ class Tensor:
     offset: int
     byte_size: int
     default: str = ""
-
-    @property
-    def cpp_type(self) -> str:
-        """The element type."""
-        return literals.cpp_type(self.type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +101,11 @@ def artefact_of(name: str, policies: Mapping[str, Policy]) -> Artefact:
     if len(problems) > 1:
         said = ", ".join(f"{each!r} decides {problem}" for problem, each in problems.items())
         raise PolicyError(f"policies of one artefact must decide the same problem: {said}")
+    for each in (name, *policies):
+        if not each or not each.isprintable():
+            raise PolicyError(
+                f"{each!r} is no name for a policy", hint="use printable characters; --name gives another"
+            )
     models = tuple(model_of(each, policy) for each, policy in policies.items())
     first = next(iter(policies.values()))
     for each, policy in policies.items():
@@ -200,16 +200,12 @@ def _placed(specs: Sequence[TensorSpec], defaults: Mapping[str, str]) -> tuple[T
                 default=defaults.get(spec.name, ""),
             )
         )
-        offset += _rounded(spec.byte_size)
+        offset += aligned_bytes(spec.byte_size)
     return tuple(placed)
 
 
-def _rounded(size: int) -> int:
-    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-
-
 def _room(tensors: Sequence[Tensor]) -> int:
-    return max(sum(_rounded(each.byte_size) for each in tensors), ALIGNMENT_BYTES)
+    return max(sum(aligned_bytes(each.byte_size) for each in tensors), ALIGNMENT_BYTES)
 
 
 # --- templates ----------------------------------------------------------------------------------------------
@@ -271,9 +267,9 @@ def _model_context(model: Model, artefact: Artefact) -> dict[str, object]:
     high, low = selector_words(model.name)
     read = [spec.name for spec in graph.inputs if f"in_{spec.name}" in model.plan.read_buffers]
     return {
-        "name": _one_line(model.name),
+        "name": model.name,
         "quoted_name": literals.quoted(model.name),
-        "summary": _one_line(f"policy {model.name!r} ({model.constant_bytes} bytes of constants)"),
+        "summary": f"policy {model.name!r} ({model.constant_bytes} bytes of constants)",
         "fingerprint": graph.fingerprint(),
         "selector_high": literals.literal(high, "uint64_t"),
         "selector_low": literals.literal(low, "uint64_t"),
@@ -282,21 +278,8 @@ def _model_context(model: Model, artefact: Artefact) -> dict[str, object]:
         "inputs": [inputs[name] for name in read],
         "input_list": f"{len(read)} of its {len(graph.inputs)} inputs are read.",
         "outputs": [outputs[spec.name] for spec in graph.output_specs],
-        "buffers": [
-            {
-                "name": each.name,
-                "cpp_type": literals.cpp_type(each.type),
-                "offset": each.offset,
-                "element_count": each.element_count,
-            }
-            for each in model.plan.buffers
-        ],
+        "buffers": model.plan.buffers,
     }
-
-
-def _one_line(text: str) -> str:
-    """`text` for a comment of one line, which a backslash at the end would carry on."""
-    return " ".join(text.split()).rstrip("\\")
 
 
 @cache

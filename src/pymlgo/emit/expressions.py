@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pymlgo.emit.literals import cpp_type, literal
+from pymlgo.emit.literals import literal
 from pymlgo.policy.values import VALUE_TYPES
 
 _COMPARISONS = {
@@ -55,7 +55,7 @@ def expression(op: str, operands: Sequence[str], source_type: str, made_type: st
         case "ABS", [x]:
             return f"__builtin_fabsf({x})" if floats else f"wrap_abs({x})"
         case "NEG", [x]:
-            return f"-{x}" if floats else f"wrap_sub({cpp_type(source_type)}(0), {x})"
+            return f"-{x}" if floats else f"wrap_sub({source_type}(0), {x})"
         case "RELU", [x]:
             return f"{x} < 0.0f ? 0.0f : {x}"
         case "LOGICAL_NOT", [x]:
@@ -82,7 +82,7 @@ def cast(x: str, source_type: str, made_type: str) -> str:
         above = source.type(float(limits.max) + (limits.bits < 53))
         least = source.type(limits.min)
         return f"saturate<{made_type}>({x}, {literal(above, source_type)}, {literal(least, source_type)})"
-    return f"static_cast<{cpp_type(made_type)}>({x})"
+    return f"static_cast<{made_type}>({x})"
 
 
 def saturates(source_type: str, made_type: str) -> bool:

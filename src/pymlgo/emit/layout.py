@@ -14,7 +14,8 @@ from pymlgo.emit.program import COPY, Program
 from pymlgo.emit.rows import OVER_ROWS, SAME_ELEMENTS, Region
 from pymlgo.emit.views import Shape, View, contiguous, squeezed
 from pymlgo.policy.graph import Node
-from pymlgo.policy.values import Attribute, ValueType
+from pymlgo.policy.operands import integer, integers
+from pymlgo.policy.values import ValueType
 
 JOINS = frozenset({"CONCATENATION", "PACK"})
 VIEWS = SAME_ELEMENTS | {"TRANSPOSE", "SLICE", "TILE"}
@@ -109,7 +110,7 @@ class _Builder:
     def _place_parts(self, node: Node) -> None:
         whole = self.places.get(node.output) or self._new_buffer(node.output)
         self.places[node.output] = whole
-        axis, first = _number(node.attributes["axis"]), 0
+        axis, first = integer(node.attributes, "axis"), 0
         copies = self.copies.setdefault(node.output, [])
         for index, name in enumerate(node.inputs):
             if node.op == "PACK":
@@ -142,11 +143,11 @@ class _Builder:
         made = self.types[node.output]
         match node.op:
             case "TRANSPOSE":
-                return source.transposed(_numbers(attributes["permutation"]))
+                return source.transposed(integers(attributes, "permutation"))
             case "SLICE":
-                return source.sliced(_numbers(attributes["begin"]), _numbers(attributes["size"]))
+                return source.sliced(integers(attributes, "begin"), integers(attributes, "size"))
             case "TILE":
-                return self._tiled(node, source, _numbers(attributes["multiples"]))
+                return self._tiled(node, source, integers(attributes, "multiples"))
             case _:
                 view = source.reshaped(made.shape)
                 if view is None:
@@ -210,11 +211,3 @@ def _numbered(name: str) -> Iterator[str]:
 
 def _whole(buffer: str, value: str, shape: Shape, region: str = "") -> View:
     return View(buffer=buffer, origin=value, shape=shape, strides=contiguous(shape), region=region)
-
-
-def _number(attribute: Attribute) -> int:
-    return int(attribute) if not isinstance(attribute, tuple) else attribute[0]
-
-
-def _numbers(attribute: Attribute) -> Shape:
-    return attribute if isinstance(attribute, tuple) else (int(attribute),)

@@ -1,20 +1,12 @@
-"""Numbers and names as C++ writes them, exactly."""
+"""Numbers and names as C++ writes them, exactly. LLVM's spelling of an element type is C++'s."""
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
 
 from pymlgo.arrays import AnyArray
-
-CPP_TYPES = {"float": "float", "double": "double", "bool": "bool"}
-
-
-def cpp_type(type_name: str) -> str:
-    """LLVM's spelling of an element type is C++'s."""
-    return CPP_TYPES.get(type_name, type_name)
 
 
 def literal(value: object, type_name: str) -> str:
@@ -59,5 +51,6 @@ def literals(array: AnyArray, type_name: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string literal; names may hold anything."""
-    return json.dumps(text)
+    """A string literal of printable text."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

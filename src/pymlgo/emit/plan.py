@@ -94,7 +94,12 @@ def planned(graph: Graph) -> Plan:
 
 def row_list(region: Region) -> str:
     """The name of the buffer that lists the rows of a region."""
-    return f"b_{region.select}_kept"
+    return f"rows_{region.select}"
+
+
+def kept_count(region: Region) -> str:
+    """The name of the variable that says how many rows it lists."""
+    return f"count_{region.select}"
 
 
 def _grouped(items: Iterable[Item], regions: Mapping[str, Region]) -> list[Step]:
@@ -150,7 +155,7 @@ def _allocated(steps: list[Step], layout: Layout) -> tuple[tuple[Buffer, ...], i
     total = ALIGNMENT_BYTES
     for name, (first, last) in lives.items():
         type_name, count = layout.buffers[name]
-        size = _rounded(count * VALUE_TYPES[type_name].itemsize)
+        size = aligned_bytes(count * VALUE_TYPES[type_name].itemsize)
         living = sorted(each for each in living if each[2] >= first)
         offset = 0
         for begin, end, _ in living:
@@ -183,5 +188,6 @@ def _lives(steps: list[Step], layout: Layout) -> dict[str, tuple[int, int]]:
     return lives
 
 
-def _rounded(size: int) -> int:
+def aligned_bytes(size: int) -> int:
+    """`size` and the padding that keeps the next buffer aligned."""
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

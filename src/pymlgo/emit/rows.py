@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from pymlgo.emit.program import COPY, LOOKUP, Program
 from pymlgo.policy.graph import Node
+from pymlgo.policy.operands import integer
 from pymlgo.policy.values import ValueType
 
 ELEMENTWISE = frozenset(
@@ -101,7 +102,7 @@ def _is_by_row(node: Node, program: Program) -> bool:
     made = program.types[node.output]
     match node.op:
         case "CONCATENATION" | "PACK":
-            return made.rank - int(_number(node.attributes["axis"])) < _row_axis(made)
+            return made.rank - integer(node.attributes, "axis") < _row_axis(made)
         case "GATHER":
             return node.inputs[0] in program.constants and node.attributes["axis"] == 0
         case "FULLY_CONNECTED" | "TreeEnsemble":
@@ -118,10 +119,6 @@ def _keeps_rows(reader: Node, name: str, types: Mapping[str, ValueType]) -> bool
     if reader.op in OVER_ROWS:
         return name not in reader.inputs[1:] and _row_axis(value) > 1
     return True  # the other operators are members only where `_is_by_row` has seen that they leave the rows alone
-
-
-def _number(attribute: object) -> int:
-    return attribute if isinstance(attribute, int) else 0
 
 
 def _reordered(nodes: Iterable[Node], regions: Iterable[Region]) -> list[Node]:

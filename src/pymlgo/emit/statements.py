@@ -10,13 +10,14 @@ import numpy as np
 from pymlgo.arrays import AnyArray
 from pymlgo.emit.expressions import expression
 from pymlgo.emit.layout import Item
-from pymlgo.emit.literals import cpp_type, literal
-from pymlgo.emit.plan import GROUPED, Plan, Step, row_list
+from pymlgo.emit.literals import literal
+from pymlgo.emit.plan import GROUPED, Plan, Step, kept_count, row_list
 from pymlgo.emit.program import LOOKUP
 from pymlgo.emit.rows import Region
 from pymlgo.emit.tables import Tables
 from pymlgo.emit.views import Shape, View
-from pymlgo.policy.values import Attribute, ValueType
+from pymlgo.policy.operands import integer, integers, real
+from pymlgo.policy.values import ValueType
 
 _ROW, _OUTSIDE_ROW = "r", "row"
 _NAMES = ("i", "j", "k", "l", "m", "n", "p", "q", "s")
@@ -78,7 +79,8 @@ class Body:
                 continue
             rows = region is not None and opened == 0
             name = _ROW if rows else next(free)
-            self.line(f"for (int {name} = 0; {name} < {self._rows(region) if rows else size}; ++{name}) {{")
+            end = kept_count(region) if region is not None and rows else size
+            self.line(f"for (int {name} = 0; {name} < {end}; ++{name}) {{")
             self.depth += 1
             opened += 1
             indices.append(name)
@@ -86,9 +88,6 @@ class Body:
         for _ in range(opened):
             self.depth -= 1
             self.line("}")
-
-    def _rows(self, region: Region | None) -> str:
-        return "" if region is None else f"{row_list(region)}_count"
 
     def element(self, view: View, indices: Sequence[str], region: Region | None = None) -> str:
         """An element of a view; one that lies outside the region being computed is found by its own row."""
@@ -131,7 +130,7 @@ class Body:
         name = item.result.origin
         local = name in read or name in step.locals
         if local:
-            self.line(f"const {cpp_type(item.type)} v_{name} = {value};")
+            self.line(f"const {item.type} v_{name} = {value};")
         if name not in step.locals:
             to = self.element(item.result, indices, step.region)
             self.line(f"{to} = {f'v_{name}' if local else value};")
@@ -144,7 +143,7 @@ class Body:
             local = step.reads_local(item, index)
             spread = view.broadcast(item.result.shape)
             operands.append(f"v_{view.origin}" if local else self.element(spread, indices, step.region))
-        source_type = self._type_of(item, step)
+        source_type = self.types.get(item.node.inputs[0], item.type)
         if item.node.op == LOOKUP:
             levels, values, distinct = self.tables.lookup(item.node.output)
             if source_type == "float":
@@ -156,13 +155,9 @@ class Body:
         self.tables.uses_operator(op, source_type, item.type)
         return expression(op, operands, source_type, item.type)
 
-    def _type_of(self, item: Item, step: Step) -> str:
-        name = item.node.inputs[0]
-        return self.types.get(name, item.type)
-
     def _gathered(self, item: Item, step: Step, indices: Sequence[str]) -> str:
         table, chosen = item.operands
-        axis = _number(item.node.attributes["axis"])
+        axis = integer(item.node.attributes, "axis")
         behind = axis + len(chosen.shape)
         if step.reads_local(item, 1):
             index = f"v_{chosen.origin}"
@@ -193,7 +188,7 @@ class Body:
         if region is None:
             return str(rows)
         each = rows // region.count
-        return self._rows(region) if each == 1 else f"{each} * {self._rows(region)}"
+        return kept_count(region) if each == 1 else f"{each} * {kept_count(region)}"
 
     def _dense(self, item: Item) -> None:
         x, y = item.operands[0], item.result
@@ -211,19 +206,19 @@ class Body:
         nodes, leaves, roots, count = self.tables.trees(item.node)
         with self.block(f"for (int i = 0; i < {self._row_loop_count(item)}; ++i)"):
             self.line(f"const float *const x = {_pointer(x)} + {x.row_stride()} * i;")
-            base = literal(np.float32(_float(item.node.attributes["base"])), "float")
+            base = literal(np.float32(real(item.node.attributes, "base")), "float")
             self.line(
                 f"{_pointer(y)}[{y.row_stride()} * i] = tree_sum({base}, x, {nodes}, {leaves}, {roots}, {count});"
             )
 
     def _arg_max(self, item: Item) -> None:
-        x, axis = item.operands[0], _number(item.node.attributes["axis"])
+        x, axis = item.operands[0], integer(item.node.attributes, "axis")
         kept = x.shape[:axis] + x.shape[axis + 1 :]
-        kind = cpp_type(self.types[item.node.inputs[0]])
+        kind = self.types[item.node.inputs[0]]
         with self.loops(kept) as indices:
             first, each = ([*indices[:axis], at, *indices[axis:]] for at in ("0", "at"))
             with self.block():
-                self.line(f"{cpp_type(item.type)} best_at = 0;")
+                self.line(f"{item.type} best_at = 0;")
                 self.line(f"{kind} best = {self.element(x, first)};")
                 with self.block(f"for (int at = 1; at < {x.shape[axis]}; ++at)"):
                     self.line(f"const {kind} value = {self.element(x, each)};")
@@ -256,12 +251,12 @@ class Body:
 
     def _reduce(self, item: Item) -> None:
         x, node = item.operands[0], item.node
-        axes = _numbers(node.attributes["axes"])
+        axes = integers(node.attributes, "axes")
         kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
         reduced = tuple(size if axis in axes else 1 for axis, size in enumerate(x.shape))
         count = ValueType("float", reduced).element_count
         largest = node.op == "REDUCE_MAX"
-        with self.loops(kept) as outer, self.block(""):
+        with self.loops(kept) as outer, self.block():
             self.line(f"float made = {self.element(x, outer) if largest else '0.0f'};")
             inner_names = [f"at{number}" for number in range(len(reduced))]
             with self.loops(reduced, names=inner_names) as inner:
@@ -282,7 +277,7 @@ class Body:
         return select.operands[0]
 
     def _list_rows(self, region: Region) -> None:
-        rows, count = row_list(region), self._rows(region)
+        rows, count = row_list(region), kept_count(region)
         condition = self._condition(region)
         self.line()
         self.line(f"// The rows that the mask keeps: nothing else is read of v_{region.select}.")
@@ -303,7 +298,7 @@ class Body:
         source = kept.reshaped((region.count,))
         if flat is None or source is None:
             raise AssertionError("one axis longer than 1 makes a vector")
-        with self.block(f"for (int {_ROW} = 0; {_ROW} < {self._rows(region)}; ++{_ROW})"):
+        with self.block(f"for (int {_ROW} = 0; {_ROW} < {kept_count(region)}; ++{_ROW})"):
             to = self.element(flat, [f"{row_list(region)}[{_ROW}]"])
             self.line(f"{to} = {self.element(source, [_ROW])};")
 
@@ -331,15 +326,3 @@ def _summary(step: Step) -> str:
     names = ", ".join(each.result.origin for each in step.items[:3]) + (", …" if len(step.items) > 3 else "")
     rows = ", for the kept rows" if step.region else ""
     return f"{names}: {what}, {made}{rows}"
-
-
-def _number(attribute: Attribute) -> int:
-    return int(attribute) if not isinstance(attribute, tuple) else attribute[0]
-
-
-def _float(attribute: Attribute) -> float:
-    return float(attribute) if not isinstance(attribute, tuple) else float(attribute[0])
-
-
-def _numbers(attribute: Attribute) -> Shape:
-    return attribute if isinstance(attribute, tuple) else (int(attribute),)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pymlgo.arrays import AnyArray
 from pymlgo.emit.expressions import ELEMENTARY, saturates
-from pymlgo.emit.literals import cpp_type, literal, literals
+from pymlgo.emit.literals import literal, literals
 from pymlgo.emit.program import Program
 from pymlgo.errors import PolicyError
 from pymlgo.policy.graph import Node
@@ -115,8 +115,7 @@ class Tables:
         self._names.add(name)
         self._count(array.nbytes)
         elements = literals(array, type_name)
-        kind = cpp_type(type_name)
-        self.declarations.append(f"alignas(64) static const {kind} {name}[{array.size}] = {{\n{elements}\n}};")
+        self.declarations.append(f"alignas(64) static const {type_name} {name}[{array.size}] = {{\n{elements}\n}};")
         return name
 
     def _count(self, added: int) -> None:
