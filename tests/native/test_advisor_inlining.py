@@ -218,7 +218,9 @@ def test_the_recorded_log_equals_the_channels_feature_by_feature(llvm: LLVM, sou
     assert len(our_context) == len(their_context) == len(decisions) > 20
     for spec in theirs.header.features:
         assert np.array_equal(our_context.features[spec.name], their_context.features[spec.name]), spec.name
-    assert len(ours.header.features) == len(theirs.header.features) + 29
+    more = {spec.name for spec in ours.header.features} - {spec.name for spec in theirs.header.features}
+    # Clang 19's channel sends the default without saying so in its header.
+    assert len(more - {"inlining_default"}) == 29
 
 
 def test_decisions_have_the_keys_that_rollouts_compute(llvm22: LLVM, source: Path, tmp_path: Path) -> None:
