@@ -1,8 +1,8 @@
 """One rollout by each backend: plain clang, the plugin in clang, the pipes, the compile server.
 
 The modules are a sample of the corpus that PYMLGO_CORPORA names (`train`), each compiled by every backend in turn, so
-that whatever else the machine does hits all alike. The policy is LLVM's own rule at -Oz, so all objects must be equal; the
-exit code is 1 if they are not. Time is CPU time of the compiler and of what serves it.
+that whatever else the machine does hits all alike. The policy is LLVM's own rule at -Oz, so all objects must be equal;
+the exit code is 1 if they are not. Time is CPU time of the compiler and of what serves it.
 """
 
 from __future__ import annotations
