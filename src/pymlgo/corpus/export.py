@@ -11,7 +11,7 @@ from pymlgo.corpus.description import Module, optimization_level, read_corpus
 from pymlgo.corpus.manifest import ModuleRecord, read_manifest
 from pymlgo.corpus.names import project_of
 from pymlgo.errors import CorpusError
-from pymlgo.optional import need
+from pymlgo.parquet import arrow_and_parquet
 from pymlgo.progress import progress
 
 ROWS_PER_GROUP = 256
@@ -34,8 +34,7 @@ def export(root: Path, table: Path, *, with_bitcode: bool = True) -> ExportResul
         CorpusError: `root` is no corpus, or the table cannot be written.
         MissingDependency: pyarrow is not installed.
     """
-    arrow = need("pyarrow", extra="table", purpose="write Parquet tables")
-    parquet = need("pyarrow.parquet", extra="table", purpose="write Parquet tables")
+    arrow, parquet = arrow_and_parquet()
     corpus = read_corpus(root)
     known = {each.module: each for each in read_manifest(root) if isinstance(each, ModuleRecord)}
     columns = [

@@ -14,7 +14,7 @@ import numpy as np
 from pymlgo.arrays import AnyArray
 from pymlgo.atomic_file import writing
 from pymlgo.errors import SpecError
-from pymlgo.optional import need
+from pymlgo.parquet import arrow_and_parquet
 
 Columns = Mapping[str, AnyArray]
 
@@ -107,8 +107,7 @@ class _ParquetRows:
     """A row group for each piece; vectors are fixed-size lists."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._arrow = need("pyarrow", extra="table", purpose="write Parquet")
-        self._parquet = need("pyarrow.parquet", extra="table", purpose="write Parquet")
+        self._arrow, self._parquet = arrow_and_parquet()
         self._stream = stream
         self._writer: Any = None  # pyarrow has no types
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from pymlgo.arrays import AnyArray
-from pymlgo.optional import need
+from pymlgo.parquet import arrow_and_parquet
 from pymlgo.tensor_spec import TensorSpec
 from pymlgo.training_log.batches import Batch, batches
 from pymlgo.training_log.contexts import TrainingLog
@@ -102,8 +102,7 @@ def export_parquet(log: TrainingLog, stream: BinaryIO) -> None:
     Raises:
         MissingDependency: pyarrow is not installed.
     """
-    pa = need("pyarrow", extra="table", purpose="write Parquet")
-    parquet = need("pyarrow.parquet", extra="table", purpose="write Parquet")
+    pa, parquet = arrow_and_parquet()
     header = log.header
     tensors = {f"feature.{spec.name}": spec for spec in header.features}
     if header.score is not None:
