@@ -6,9 +6,7 @@ use, so that the compiler wrapper, which needs none of them, starts fast.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # what type checkers take for true, without an import of typing in every compile of a build
 if TYPE_CHECKING:
     from pymlgo.errors import MLGOError
     from pymlgo.runner.interactive import InteractiveModelRunner
@@ -45,6 +43,8 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'pymlgo' has no attribute {name!r}")
+    import importlib
+
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 

@@ -111,6 +111,7 @@ def test_other_levels_and_cxx_too(llvm22: LLVM, policies: dict[str, Path], tmp_p
     assert done.data == compile_plain(llvm22, source, level)
 
 
+@pytest.mark.spec("deploy.release-mode")
 @pytest.mark.spec("deploy.same-as-interactive")
 def test_the_same_policy_through_pipes_gives_the_same_object(
     llvm: LLVM, policies: dict[str, Path], source: Path

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pymlgo.cli import log_record
+
 if TYPE_CHECKING:
     from pymlgo.training_log import TrainingLog
 
@@ -35,6 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     export.add_argument("--format", choices=FORMS, help="by default what OUT ends in, else jsonl")
     export.set_defaults(work=_export)
+
+    log_record.configure(verbs.add_parser("record", help="record a stock clang's decisions and what came of them"))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -16,3 +16,7 @@ def main() -> int:
     from pymlgo.cli.main import main as run
 
     return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -87,14 +87,18 @@ def record(
     """
     plugin = advisor_plugin(llvm)
     with tempfile.TemporaryDirectory(prefix="mlgo-record-") as name:
-        flags = advisor_flags(llvm, plugin, policies=policies, overrides=overrides, log=Path(name), problems=(problem,))
+        folder, report = Path(name), Path(name, "report")
+        flags = advisor_flags(
+            llvm, plugin, policies=policies, overrides=overrides, log=folder, problems=(problem,), report=report
+        )
         done = run([llvm.clang, *flags, *arguments], limit_s=RECORD_LIMIT_S)
         os.write(2, done.stderr)
         os.write(1, done.stdout)
-        parts = [_read_part(file, module) for file, module in _logs(Path(name, "report"))]
+        parts = [_read_part(file, module) for file, module in _logs(report)]
         if not parts:
+            why = "the compile made no decision of this kind" if done.returncode == 0 else "the compile failed"
             raise LogError(
-                "the compile made no decision of this kind",
+                why,
                 file=str(log),
                 offset=0,
                 hint="-O0 makes none; link-time optimization decides when it links",

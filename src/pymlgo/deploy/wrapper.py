@@ -110,6 +110,8 @@ def deployed(advice: Advice, llvm: LLVM) -> Deployment:
         PolicyError: the policy is none, or does not fit this clang.
         ToolchainError: this clang has no plugin or refuses it.
     """
+    if (known := launcher.known_command(advice.key)) is not None and known[0] == str(llvm.clang):
+        return read_deployment(Path(known[1].removeprefix("--config=")).parent)
     deployment = _deployment(advice, llvm)
     check = check_deployment(deployment, clang=llvm.clang)
     if not check.compiled or not check.active:
