@@ -50,6 +50,15 @@ def test_compile_without_a_compiler(run_mlgo, directory: Path, tmp_path: Path) -
     assert "error: the C++ compiler 'no-such-compiler' is not there\nhint: name one" in err
 
 
+def test_outputs_that_cannot_be_written(run_mlgo, directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, _, err = run_mlgo("policy", "compile", directory, "-o", directory)
+    assert (code, err) == (1, f"error: {directory} cannot be written: Is a directory\n")
+    code, _, err = run_mlgo("policy", "export", directory, "--to", "emitc", tmp_path / "file")
+    assert code == 1
+    assert "file/InlinerSizeEmitCModel.h cannot be written: " in err
+
+
 def test_export_to_an_llvm_tree_says_the_lines(run_mlgo, directory: Path, tmp_path: Path) -> None:
     code, out, err = run_mlgo("policy", "export", directory, "--to", "llvm-release", tmp_path / "out")
     assert code == 0

@@ -16,6 +16,7 @@ from compiled_graphs import (
     eviction_observations,
     inliner_observations,
     policy_of,
+    random_inputs,
     run_batch,
     small_eviction,
     small_inliner,
@@ -32,7 +33,17 @@ from pymlgo.policy.builder import GraphBuilder
 from pymlgo.policy.compiled_library import selector_words
 from pymlgo.policy.interpreter import evaluate_batch
 from pymlgo.policy.policy import Policy
-from pymlgo.policy.shapes import eviction_policy, inlining_policy, random_layers, threshold_policy
+from pymlgo.policy.shapes import (
+    InliningRule,
+    Scaling,
+    eviction_policy,
+    inlining_policy,
+    linear,
+    priority_policy,
+    random_layers,
+    threshold_policy,
+)
+from pymlgo.policy.trees import Trees
 from pymlgo.runner.release import CompiledModel, ReleaseModeModelRunner
 from pymlgo.tensor_spec import TensorSpec
 
@@ -108,6 +119,34 @@ def test_the_same_policy_gives_the_same_text() -> None:
     first, second = (emit_cpp(small_inliner(np.random.default_rng(4))) for _ in range(2))
     assert first == second
     assert emit_cpp(small_inliner(np.random.default_rng(5))) != first
+
+
+def split(feature: int, threshold: float, low: float, high: float) -> dict[str, object]:
+    children = {"left_child": {"leaf_value": low}, "right_child": {"leaf_value": high}}
+    return {"split_feature": feature, "threshold": threshold, **children}
+
+
+@pytest.mark.parametrize("shape", ["scaled", "trees", "evicting trees", "priority", "linear"])
+def test_model_shapes_have_the_interpreters_bits(tmp_path: Path, shape: str) -> None:
+    rng = np.random.default_rng(16)
+    scalars = [TensorSpec(name, "int64_t", (1,)) for name in ("a", "b", "cost_estimate")]
+    vectors = [TensorSpec("embedding", "float", (4,))]
+    rows = [TensorSpec(name, "float", (9,)) for name in ("x", "y", "z")]
+    trees = Trees.from_nested([split(0, 1.5, 0.25, -1.0), split(2, -3.0, 1.0, 0.125)])
+    scaling = Scaling(mean=np.ones(7), deviation=np.full(7, 0.75), clip=5.0)
+    policy = {
+        "scaled": lambda: inlining_policy(
+            [*scalars, *vectors],
+            random_layers((7, 8, 8, 1), rng, activation="tanh"),
+            scaling=scaling,
+            rule=InliningRule(margin=0.125, default="cost_estimate"),
+        ),
+        "trees": lambda: inlining_policy(scalars, trees),
+        "evicting trees": lambda: eviction_policy(rows, trees),
+        "priority": lambda: priority_policy(scalars, random_layers((3, 5, 1), rng, activation="relu")),
+        "linear": lambda: inlining_policy(scalars, linear(np.float32([0.5, -1.5, 0.25]), 0.75)),
+    }[shape]()
+    check_graph(policy.graph, random_inputs(policy.graph, rng, 100), tmp_path)
 
 
 # --- masked rows --------------------------------------------------------------------------------------------

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pymlgo.atomic_file import write_bytes, write_text
+from pymlgo.atomic_file import write_bytes
 from pymlgo.emit.artefact import Artefact, artefact_of, source_text
 from pymlgo.emit.cxx import Compiler, find_compiler, usual_isa
+from pymlgo.errors import PolicyError
 from pymlgo.policy.policy import Policy
 
 
@@ -56,7 +57,7 @@ def compile_policy(
         keep_source: where to leave the C++ too.
 
     Raises:
-        PolicyError: the policy is too large to be compiled.
+        PolicyError: the policy is too large to be compiled, or a file cannot be written.
         ToolchainError: there is no compiler, or it failed.
     """
     name = name or output.stem
@@ -87,8 +88,8 @@ def compile_policies(
     data = built(text, compiler, isa=isa, shared=True)
     compiled = time.perf_counter()
     if keep_source is not None:
-        write_text(keep_source, text)
-    write_bytes(output, data)
+        write_artefact(keep_source, text.encode())
+    write_artefact(output, data)
     return _described(artefact, output, compiler, isa, len(text), len(data), (emitted - start, compiled - emitted))
 
 
@@ -103,6 +104,18 @@ def built(text: str, compiler: Compiler, *, isa: str, shared: bool) -> bytes:
         source.write_text(text)
         compiler.compile(["-shared" if shared else "-c", source, "-o", made], isa=isa)
         return made.read_bytes()
+
+
+def write_artefact(path: Path, data: bytes) -> None:
+    """`path` holds `data`, or what it held before.
+
+    Raises:
+        PolicyError: it cannot be written.
+    """
+    try:
+        write_bytes(path, data)
+    except OSError as error:
+        raise PolicyError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _described(

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from pymlgo.atomic_file import write_bytes, write_text
 from pymlgo.emit.artefact import Artefact, artefact_of, release_header_text, source_text
-from pymlgo.emit.compiled import built
+from pymlgo.emit.compiled import built, write_artefact
 from pymlgo.emit.cxx import find_compiler, portable_isa
 from pymlgo.errors import PolicyError
 from pymlgo.policy.policy import Policy
@@ -111,7 +110,7 @@ def export_llvm_release(
         march: by default the baseline of this architecture, as upstream's objects have it.
 
     Raises:
-        PolicyError: LLVM compiles in no model of this problem, or not of this decision.
+        PolicyError: LLVM compiles in no model of this problem or decision, or the folder cannot be written.
         ToolchainError: there is no compiler, or it failed.
     """
     compiler = find_compiler(cxx)
@@ -120,8 +119,8 @@ def export_llvm_release(
     name = slot.class_name
     data = built(source_text(artefact, "release", class_name=name), compiler, isa=isa, shared=False)
     output = output.absolute()
-    write_text(output / f"{name}.h", release_header_text(artefact, name))
-    write_bytes(output / f"{name}.o", data)
+    write_artefact(output / f"{name}.h", release_header_text(artefact, name).encode())
+    write_artefact(output / f"{name}.o", data)
     _write_stub(output / STUB_FOLDER)
     selector = ("-ml-inliner-model-selector=" + artefact.models[0].name,) if artefact.has_selector else ()
     return ReleaseModel(
@@ -140,7 +139,8 @@ def export_emitc(policy: Policy, output: Path, *, class_name: str | None = None)
     """Write the header with the class that LLVM's coming EmitCModelRunner takes; its path in the folder `output`.
 
     Raises:
-        PolicyError: the class name is no C++ identifier, or there is none for the problem.
+        PolicyError: the class name is no C++ identifier, or there is none for the problem, or the folder cannot be
+            written.
     """
     if class_name is None:
         class_name = _slot_of(policy.problem).emitc_class_name
@@ -149,7 +149,8 @@ def export_emitc(policy: Policy, output: Path, *, class_name: str | None = None)
     if policy.graph.decision.element_count != 1:
         raise PolicyError(f"the decision {policy.graph.decision.to_json()} is no scalar, which operator() must return")
     path = output.absolute() / f"{class_name}.h"
-    write_text(path, source_text(artefact_of(class_name, {class_name: policy}), "emitc", class_name=class_name))
+    text = source_text(artefact_of(class_name, {class_name: policy}), "emitc", class_name=class_name)
+    write_artefact(path, text.encode())
     return path
 
 
@@ -197,7 +198,7 @@ def _fitting(policies: Mapping[str, Policy]) -> tuple[Slot, Artefact]:
 def _write_stub(folder: Path) -> None:
     templates = resources.files("pymlgo.emit") / "templates" / "tf_xla_runtime"
     for name in ("CMakeLists.txt", "empty.cpp"):
-        write_text(folder / "xla_aot_runtime_src" / name, (templates / name).read_text())
+        write_artefact(folder / "xla_aot_runtime_src" / name, (templates / name).read_bytes())
 
 
 def _cmake_definitions(folder: Path) -> tuple[str, ...]:
