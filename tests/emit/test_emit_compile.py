@@ -131,7 +131,7 @@ def test_model_shapes_have_the_interpreters_bits(tmp_path: Path, shape: str) -> 
     rng = np.random.default_rng(16)
     scalars = [TensorSpec(name, "int64_t", (1,)) for name in ("a", "b", "cost_estimate")]
     vectors = [TensorSpec("embedding", "float", (4,))]
-    rows = [TensorSpec(name, "float", (9,)) for name in ("x", "y", "z")]
+    rows = [TensorSpec("mask", "int64_t", (1, 9)), *(TensorSpec(name, "float", (1, 9)) for name in "xyz")]
     trees = Trees.from_nested([split(0, 1.5, 0.25, -1.0), split(2, -3.0, 1.0, 0.125)])
     scaling = Scaling(mean=np.ones(7), deviation=np.full(7, 0.75), clip=5.0)
     policy = {
