@@ -207,7 +207,11 @@ def test_advice_that_a_dead_compiler_left_unread_is_not_the_next_ones(tmp_path: 
         asked.append(observation.number)
         return len(asked)
 
-    host(["sh", "-c", f'{dying} "$0"; {living} "$0"'], advise, flags=inliner().flags)
+    try:
+        host(["sh", "-c", f'{dying} "$0"; {living} "$0"'], advise, flags=inliner().flags)
+    except ChannelError as error:  # our answer came so late that the second compiler took it
+        assert "out of step" in str(error)  # noqa: PT017
+        return
     assert [each.item() for each in inliner().answers(second)] == list(range(2, 17))
 
 

@@ -35,12 +35,21 @@ class Bytes:
         return received
 
 
+def reader_of(source: Bytes, found: list[object]) -> ObservationReader:
+    return ObservationReader(
+        source.receive,
+        gone=lambda: None,
+        correct=None,
+        on_header=lambda observation: found.append(observation.header),
+        on_context=found.append,
+    )
+
+
 def heard(data: bytes, cuts: Sequence[int] = ()) -> list[object]:
     """Everything that a reader makes of `data`."""
     found: list[object] = []
     source = Bytes(data, cuts)
-    reader = ObservationReader(source.receive, correct=None, on_header=found.append, on_context=found.append)
-    while (observation := reader.read()) is not None:
+    for observation in reader_of(source, found).observations():
         found.append((observation.context, observation.number, bytes(observation.raw)))
     return found
 
@@ -115,9 +124,7 @@ def test_a_usual_decision_is_one_read() -> None:
     messages = [header.to_line(), context_line("")]
     messages += [b'{"observation":%d}\n%b\n' % (number, bytes(8)) for number in range(100)]
     source = Bytes(b"".join(messages), [len(each) for each in messages])
-    reader = ObservationReader(source.receive, correct=None, on_header=lambda _: None, on_context=lambda _: None)
-    while reader.read() is not None:
-        pass
+    assert len(list(reader_of(source, []).observations())) == 100
     assert source.calls == len(messages) + 1  # the last one finds the end
 
 

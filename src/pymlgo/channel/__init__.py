@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pymlgo.channel.conversation import Advise, Listener
-from pymlgo.channel.host import AdviseFor, host
+from pymlgo.channel.conversation import Advise, AdviseFor, Listener
+from pymlgo.channel.host import host
 from pymlgo.channel.observation import Observation
 from pymlgo.channel.owned import Channel, HostResult, open_channel
 from pymlgo.channel.watch import Limits

@@ -34,49 +34,57 @@ _STRUCT_CODES = {
 
 _PLAIN = frozenset({bool, int, float})
 
+Send: TypeAlias = Callable[[object], str | None]
+"""Send a value, made to fit; or what is wrong with it, and nothing is sent."""
 
-class AdviceSender:
-    """Sends advice of one spec through one descriptor; `array` holds the value that was made to fit last."""
 
-    def __init__(self, spec: TensorSpec, to_compiler: int, check: CheckAdvice | None) -> None:
-        if spec.byte_size > LARGEST_ADVICE_BYTES:
-            raise ChannelError(f"advice {spec.name!r} takes {spec.byte_size} bytes, more than any advisor of LLVM asks")
-        self.array: AnyArray = np.zeros(spec.shape, spec.dtype)
-        self._spec = spec
-        self._bytes = memoryview(self.array.reshape(-1).view(np.uint8).data)
-        self._to_compiler = to_compiler
-        self._check = check
-        self._pack_into = struct.Struct(f"={spec.element_count}{_STRUCT_CODES[spec.type]}").pack_into
+def advice_sender(
+    spec: TensorSpec, to_compiler: int, check: CheckAdvice | None, features: Mapping[str, AnyArray]
+) -> tuple[Send, AnyArray]:
+    """What sends advice to a compiler, and the array that holds what was sent last.
 
-    def send(self, features: Mapping[str, AnyArray], value: object) -> str | None:
-        """Send `value`, made to fit, for a decision with these features; or what is wrong with it, and nothing is sent.
+    Args:
+        spec: the advice's.
+        to_compiler: the descriptor to write to, non-blocking.
+        check: says what must not be sent.
+        features: the views on the decision at hand, for `check`.
 
-        Raises:
-            ChannelError: the pipe is full: nobody reads the advice.
-        """
+    Raises:
+        ChannelError: the spec is none of an advice; from the function: the pipe is full, nobody reads the advice.
+    """
+    if spec.byte_size > LARGEST_ADVICE_BYTES:
+        raise ChannelError(f"advice {spec.name!r} takes {spec.byte_size} bytes, more than any advisor of LLVM asks")
+    array: AnyArray = np.zeros(spec.shape, spec.dtype)
+    data = memoryview(array.reshape(-1).view(np.uint8).data)
+    pack_into = struct.Struct(f"={spec.element_count}{_STRUCT_CODES[spec.type]}").pack_into
+    write = os.write
+
+    def send(value: object) -> str | None:
         try:
             if type(value) in _PLAIN:
-                self._pack_into(self._bytes, 0, value)
+                pack_into(data, 0, value)
             else:
-                self._fit(value)
+                _fit(value, spec, array)
         except (struct.error, OverflowError):  # it may still fit (1.0 for an integer), or deserves a better message
             try:
-                self._fit(value)
+                _fit(value, spec, array)
             except SpecError as error:
                 return str(error)
         except SpecError as error:
             return str(error)
-        if self._check is not None and (refusal := self._check(features, self.array)) is not None:
+        if check is not None and (refusal := check(features, array)) is not None:
             return refusal
         try:
-            os.write(self._to_compiler, self._bytes)
+            write(to_compiler, data)
         except BlockingIOError as error:
             raise ChannelError("the compiler does not read its advice: its pipe is full") from error
         return None
 
-    def _fit(self, value: object) -> None:
-        array = self.array
-        if type(value) is np.ndarray and value.dtype == array.dtype and value.size == array.size:
-            array[...] = value.reshape(array.shape)
-        else:
-            array[...] = self._spec.array(value)
+    return send, array
+
+
+def _fit(value: object, spec: TensorSpec, array: AnyArray) -> None:
+    if type(value) is np.ndarray and value.dtype == array.dtype and value.size == array.size:
+        array[...] = value.reshape(array.shape)
+    else:
+        array[...] = spec.array(value)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias, Unpack
+from collections.abc import Sequence
+from typing import Unpack
 
-from pymlgo.channel.conversation import Advise, Conversation
-from pymlgo.channel.observation import Observation
+from pymlgo.channel.conversation import Advise, AdviseFor
 from pymlgo.channel.owned import ChannelOptions, Flags, HostResult, open_channel
 from pymlgo.errors import ChannelError
 from pymlgo.toolchain.process import Argument
-from pymlgo.training_log.header import Header
-
-AdviseFor: TypeAlias = Callable[[Header], Advise]
-"""Makes the advice for a compiler from its header: features are bound by name there, once, and a policy that does not
-fit the compiler is refused before its first decision."""
 
 
 def host(
@@ -40,7 +34,7 @@ def host(
     """
     answering = advise_for(advise, on_header)
     with open_channel(command, flags=flags, **options) as channel:
-        answer_all(channel, answering)
+        channel.answer_all(answering)
         return channel.finish()
 
 
@@ -55,19 +49,3 @@ def advise_for(advise: Advise | None, on_header: AdviseFor | None) -> AdviseFor:
     if advise is not None and on_header is None:
         return lambda _: advise
     raise ChannelError("how to answer is said by advise or by on_header: give one of them")
-
-
-def answer_all(conversation: Conversation, on_header: AdviseFor) -> None:
-    """Answer until the compiler is gone, with what `on_header` makes of each header that asks something."""
-    observe, answer = conversation.observe, conversation.answer
-    header: Header | None = None
-    advise: Advise = _unbound
-    while (observation := observe()) is not None:
-        if observation.header is not header:
-            header = observation.header
-            advise = on_header(header)
-        answer(advise(observation))
-
-
-def _unbound(observation: Observation) -> object:
-    raise ChannelError(f"context {observation.context!r} asks before its header")

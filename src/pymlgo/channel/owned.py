@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from pymlgo.channel.advice import CheckAdvice
 from pymlgo.channel.conversation import Advise, Conversation, Listener
 from pymlgo.channel.observation import Correct
 from pymlgo.channel.pinning import Core, pinned
-from pymlgo.channel.pipes import made_pipes
+from pymlgo.channel.pipes import Pipes, made_pipes
 from pymlgo.channel.watch import Limits, Watch, watched
 from pymlgo.errors import ChannelError
 from pymlgo.toolchain.messages import explain
@@ -56,7 +57,7 @@ class Channel(Conversation):
         self,
         process: Child,
         watch: Watch,
-        to_compiler: int,
+        pipes: Pipes,
         *,
         correct: Correct | None,
         check_advice: CheckAdvice | None,
@@ -64,7 +65,13 @@ class Channel(Conversation):
         listener: Listener | None,
     ) -> None:
         super().__init__(
-            watch.receive, to_compiler, correct=correct, check_advice=check_advice, fallback=fallback, listener=listener
+            functools.partial(os.readv, pipes.from_compiler),
+            pipes.to_compiler,
+            gone=watch.gone,
+            correct=correct,
+            check_advice=check_advice,
+            fallback=fallback,
+            listener=listener,
         )
         self._process = process
         self._watch = watch
@@ -73,12 +80,17 @@ class Channel(Conversation):
         """The result, once `observe` has returned None.
 
         Raises:
-            ChannelError: the compiler was killed by a signal.
+            ChannelError: the compiler was killed by a signal, or left an answer unread.
         """
         self._watch.stop()
         code = self._process.wait(DYING_S)
         if code < 0:
             raise ChannelError(f"the compiler died from {_signal_name(-code)} after {self.decisions} decisions")
+        if code == 0 and self._forget_unread_advice():
+            raise ChannelError(
+                "questions and answers got out of step: an answer was left over",
+                hint="one of several compilers may have died while it asked, and the next one have read its answer",
+            )
         return HostResult(
             returncode=code,
             headers=self.headers,
@@ -161,14 +173,13 @@ def open_channel(
         channel = Channel(
             process,
             watch,
-            pipes.to_compiler,
+            pipes,
             correct=correct,
             check_advice=check_advice,
             fallback=fallback,
             listener=listener,
         )
-        watch.progress = channel.progress
-        watch.start()
+        watch.over(channel)
         try:
             yield channel
         except ChannelError as error:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias
 
 from pymlgo.channel.observation import Correct, Observation
 from pymlgo.errors import ChannelError, SpecError
 from pymlgo.training_log.header import Header
 
-Receive: TypeAlias = Callable[[Sequence[bytearray | memoryview]], int]
-"""Fill the buffers, in order, with what the compiler wrote; the number of bytes, 0 once the compiler is gone."""
+Buffers: TypeAlias = Sequence[bytearray | memoryview]
+
+Receive: TypeAlias = Callable[[Buffers], int]
+"""Fill the buffers, in order, with what the compiler wrote; the number of bytes. Once the compiler is gone: 0, or
+BlockingIOError."""
 
 LONGEST_LINE_BYTES = 1 << 20
 """The inliner's header takes 2.5 KiB; the longest context is the longest mangled name."""
@@ -28,83 +31,82 @@ _HEADER = b'{"features":'
 class ObservationReader:
     """Finds the decisions in what a compiler writes.
 
-    The usual message is the next observation of the same context. Its text is known, so the kernel is asked to put the
-    text into one buffer and the tensors into the memory that the views of `Observation` look at: one system call and
-    one comparison a decision, and no copy. Whatever else comes is taken apart in `_pending`.
-
-    Attributes:
-        delivered: how many decisions `read` returned.
-        observation: the one it returned last; None before the first header.
+    Args:
+        receive: where the bytes come from.
+        gone: called when nothing comes any more; may raise to say why.
+        correct: see `Correct`.
+        on_header: called with the observations-to-be of each compiler.
+        on_context: called with the name of each context.
     """
-
-    _number: int
-    """Of the next observation of the context."""
-    _expected: bytes
-    """The text that announces it."""
-    _head: bytearray
-    """Where that text should come to."""
-    _buffers: list[bytearray | memoryview]
-    """What is filled by a read: the text, the tensors."""
-    _whole: int
-    """How many bytes both take."""
-    _longer_from: int
-    """The number whose text has one more digit."""
 
     def __init__(
         self,
         receive: Receive,
         *,
+        gone: Callable[[], None],
         correct: Correct | None,
-        on_header: Callable[[Header], None],
+        on_header: Callable[[Observation], None],
         on_context: Callable[[str], None],
     ) -> None:
-        self.delivered = 0
-        self.observation: Observation | None = None
         self._receive = receive
+        self._gone = gone
         self._correct = correct
         self._on_header = on_header
         self._on_context = on_context
         self._pending = bytearray()
         self._scratch = bytearray(64 << 10)
-        self._body = memoryview(bytearray())
+        self._observation: Observation | None = None
         self._in_context = False
+        self._number = 0
         self._counts: dict[str, int] = {}
-        self._expect_anything()
 
-    def read(self) -> Observation | None:
-        """The next decision; None once the compiler is gone.
+    def observations(self) -> Generator[Observation, None, None]:
+        """Each decision, until the compiler is gone.
+
+        The usual message is the next observation of the same context. Its text is known, so the kernel is asked to put
+        the text into one buffer and the tensors into the memory that the views of `Observation` look at: one system
+        call and one comparison a decision, and no copy. Whatever else comes is taken apart in `_pending`.
+
+        The state of the usual case lies in local variables: at each decision the caches are cold, and every object that
+        is touched counts.
 
         Raises:
             ChannelError: the bytes are none of the protocol, or the compiler went away in the middle of them.
         """
-        received = 0 if self._pending else self._receive(self._buffers)
-        if (
-            received != self._whole or self._head != self._expected or self._body[-1] != _NEWLINE
-        ) and not self._read_unusual(received):
-            return None
-        observation = self.observation
-        if observation is None:  # nothing is expected before a header
-            raise ChannelError("an observation came before its header")
-        observation.number = self._number
-        self._number = number = self._number + 1
-        self._expected = b'{"observation":%d}\n' % number
-        if number == self._longer_from:
-            self._expect(number)
-        self.delivered += 1
-        return observation
+        receive, pending = self._receive, self._pending
+        buffers: list[bytearray | memoryview]
+        while (observation := self._next_unusual()) is not None:
+            body, head, buffers, whole = observation.memory, bytearray(), [], 0
+            number = self._number
+            while True:
+                observation.number = number
+                yield observation
+                number += 1
+                if pending:  # the next message has come already
+                    break
+                expected = b'{"observation":%d}\n' % number
+                if len(expected) != len(head):
+                    head = bytearray(len(expected))
+                    buffers = [head, body]
+                    whole = len(head) + len(body)
+                try:
+                    received = receive(buffers)
+                except BlockingIOError:
+                    received = 0
+                if received != whole or head != expected or body[-1] != _NEWLINE:
+                    if not received:
+                        self._gone()
+                        return
+                    pending += b"".join(buffers)[:received]
+                    break
+            self._number = number
 
-    def _read_unusual(self, received: int) -> bool:
-        """Read up to the next observation, whatever comes before it; whether there is one."""
-        self._pending += self._head[:received]
-        if received > len(self._head):
-            self._pending += self._body[: received - len(self._head)]
-        if not self._pending:
-            return False
+    def _next_unusual(self) -> Observation | None:
+        """Read up to the next observation, whatever comes before it."""
         while self._pending or self._receive_more():
             line = self._line()
             if line.startswith(_OBSERVATION):
-                self._fill(line)
-                return True
+                return self._filled(line)
             if line.startswith(_CONTEXT):
                 self._enter_context(line)
             elif line.startswith(_HEADER):
@@ -112,28 +114,21 @@ class ObservationReader:
             elif line != END_MARK or self._pending or self._receive_more():
                 raise ChannelError(f"expected a header, a context or an observation, found {_shown(line)}", hint=_HINT)
             else:
-                return False
-        return False
+                return None
+        return None
 
-    def _expect(self, number: int) -> None:
-        """Make ready for observation `number` of the current context."""
-        self._number = number
-        self._longer_from = 10 ** len(str(number))
-        self._expected = b'{"observation":%d}\n' % number
-        self._head = bytearray(len(self._expected))
-        self._buffers = [self._head, self._body]
-        self._whole = len(self._head) + len(self._body)
-
-    def _expect_anything(self) -> None:
-        """Make ready for what comes before the first context of a compiler."""
-        self._number = self._longer_from = 0
-        self._expected, self._whole = b"", -1
-        self._head = self._scratch
-        self._buffers = [self._scratch]
+    def _received(self, buffers: Buffers) -> int:
+        try:
+            received = self._receive(buffers)
+        except BlockingIOError:
+            received = 0
+        if not received:
+            self._gone()
+        return received
 
     def _receive_more(self) -> int:
         """Put what comes next to what is pending; the number of bytes."""
-        received = self._receive([self._scratch])
+        received = self._received([self._scratch])
         self._pending += self._scratch[:received]
         return received
 
@@ -158,15 +153,13 @@ class ObservationReader:
         if header.advice is None:
             raise ChannelError("the compiler's header names no advice: it is that of a training log, not of a channel")
         corrected = self._correct(header) if self._correct is not None else header
-        self.observation = Observation(corrected, header.observation_bytes)
-        self._body = self.observation.memory
+        self._observation = Observation(corrected, header.observation_bytes)
         self._counts = {}
         self._in_context = False
-        self._expect_anything()
-        self._on_header(corrected)
+        self._on_header(self._observation)
 
     def _enter_context(self, line: bytes) -> None:
-        observation = self.observation
+        observation = self._observation
         try:
             name = json.loads(line)["context"]
         except (ValueError, KeyError) as error:
@@ -178,22 +171,23 @@ class ObservationReader:
         observation.context = name
         self._in_context = True
         # LLVM counts by name: where a name comes back, its numbers go on.
-        self._expect(self._counts.get(name, 0))
+        self._number = self._counts.get(name, 0)
         self._on_context(name)
 
-    def _fill(self, line: bytes) -> None:
-        """Fill the observation that `line` begins."""
-        observation = self.observation
+    def _filled(self, line: bytes) -> Observation:
+        """The observation that `line` begins."""
+        observation = self._observation
         if observation is None or not self._in_context:
             raise ChannelError(f"expected a header and a context before {_shown(line)}", hint=_HINT)
-        if line != self._expected:
-            raise ChannelError(f"expected {_shown(self._expected)}, found {_shown(line)}", hint=_HINT)
-        body, pending = self._body, self._pending
+        expected = b'{"observation":%d}\n' % self._number
+        if line != expected:
+            raise ChannelError(f"expected {_shown(expected)}, found {_shown(line)}", hint=_HINT)
+        body, pending = observation.memory, self._pending
         filled = min(len(pending), len(body))
         body[:filled] = pending[:filled]
         del pending[:filled]
         while filled < len(body):
-            received = self._receive([body[filled:]])
+            received = self._received([body[filled:]])
             if not received:
                 raise ChannelError(
                     f"the compiler went away in the middle of observation {self._number} of context "
@@ -202,6 +196,7 @@ class ObservationReader:
             filled += received
         if body[-1] != _NEWLINE:
             raise ChannelError(f"expected a newline after the tensors of {_shown(line)}", hint=_HINT)
+        return observation
 
 
 _HINT = "two compilers may be talking at once: let the command run one job at a time (lld: --thinlto-jobs=1)"

@@ -6,15 +6,15 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pymlgo.channel.advice import CheckAdvice
-from pymlgo.channel.conversation import Advise, Conversation, Listener
-from pymlgo.channel.host import AdviseFor, advise_for, answer_all
+from pymlgo.channel.conversation import Advise, AdviseFor, Conversation, Listener
+from pymlgo.channel.host import advise_for
 from pymlgo.channel.observation import Correct
 from pymlgo.channel.pipes import Pipes, named_pipes
+from pymlgo.channel.reader import Buffers
 from pymlgo.errors import ChannelError
 
 _HUNG_UP = select.POLLHUP | select.POLLERR
@@ -93,9 +93,9 @@ def serve(
                 hint=f"start clang with the channel's flags, e.g. -mllvm -inliner-interactive-channel-base={base}",
             )
         try:
-            answer_all(conversation, answering)
+            conversation.answer_all(answering)
             while stranger.comes(patience.next_s):
-                answer_all(conversation, answering)
+                conversation.answer_all(answering)
         except BaseException:
             stranger.let_go(conversation)
             raise
@@ -126,7 +126,7 @@ class _Stranger:
                 self._hang_up()  # it opened the channel and said nothing
         return False
 
-    def receive(self, buffers: Sequence[bytearray | memoryview]) -> int:
+    def receive(self, buffers: Buffers) -> int:
         """Fill `buffers`, in order; the number of bytes, 0 once the compiler has hung up.
 
         Raises:
@@ -148,7 +148,7 @@ class _Stranger:
         os.dup2(nothing, self._pipes.from_compiler, inheritable=False)  # from here on its writes end it
         os.close(nothing)
         header = conversation.header
-        if header is not None and header.advice is not None and conversation.progress() is None:
+        if header is not None and header.advice is not None and conversation.is_waiting():
             with contextlib.suppress(BlockingIOError):
                 os.write(self._pipes.to_compiler, bytes(header.advice.byte_size))
 

@@ -11,10 +11,11 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from pymlgo.channel.conversation import Conversation
 from pymlgo.channel.pipes import Pipes
 from pymlgo.channel.reader import END_MARK
 from pymlgo.errors import ChannelError
@@ -47,13 +48,12 @@ class Watch(threading.Thread):
 
     Attributes:
         stderr: the end of what the compiler wrote there; whole once the thread was joined.
-        progress: a number that changes with each message of the compiler; None while it waits for us.
     """
 
-    def __init__(self, process: Child, pipes: Pipes, limits: Limits) -> None:
+    def __init__(self, process: Child, exited: int, pipes: Pipes, limits: Limits) -> None:
         super().__init__(name=f"watch-{process.pid}", daemon=True)
         self.stderr = bytearray()
-        self.progress: Callable[[], int | None] = lambda: 0
+        self._conversation: Conversation | None = None
         self._process = process
         self._from_compiler = pipes.from_compiler
         self._limits = limits
@@ -64,27 +64,30 @@ class Watch(threading.Thread):
         self._path = f"{pipes.base}.out"
         # Between two compilers of one command nobody else has the pipe open for writing.
         self._holds_open = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poller = select.poll()
+        self._poller.register(exited, select.POLLIN)
+        self._poller.register(self._stopped, select.POLLIN)
         self._stderr_end = -1
         if process.stderr is not None:
             self._stderr_end = process.stderr.fileno()
             os.set_blocking(self._stderr_end, False)
+            self._poller.register(self._stderr_end, select.POLLIN)
         os.set_blocking(self._from_compiler, True)
 
-    def receive(self, buffers: Sequence[bytearray | memoryview]) -> int:
-        """Fill `buffers`, in order, with what the compiler wrote; the number of bytes, 0 once it is gone.
+    def gone(self) -> None:
+        """Called by the thread that talks when it has seen the end of the pipe.
 
         Raises:
-            ChannelError: it was ended because it passed a limit.
+            ChannelError: the compiler was ended because it passed a limit.
         """
-        try:
-            if received := os.readv(self._from_compiler, buffers):
-                return received
-        except BlockingIOError:  # the pipe blocks until `_hang_up`
-            pass
         self._heard.set()
         if self._verdict is not None:
             raise self._verdict
-        return 0
+
+    def over(self, conversation: Conversation) -> None:
+        """Begin to watch that `conversation` goes on."""
+        self._conversation = conversation
+        self.start()
 
     def stop(self) -> None:
         """End the watch and, with it, the compiler."""
@@ -102,31 +105,23 @@ class Watch(threading.Thread):
     def run(self) -> None:
         """The thread."""
         try:
-            with opened_pidfd(self._process.pid) as exited:
-                self._verdict = self._look(exited)
+            if self._conversation is not None:
+                self._verdict = self._look(self._conversation)
         finally:
             self._process.kill_group()
             while self._drain_stderr():
                 pass
             self._hang_up()
 
-    def _look(self, exited: int) -> ChannelError | None:
+    def _look(self, conversation: Conversation) -> ChannelError | None:
         """Wait for the compiler's end, or for a limit: the error that says which."""
-        poller = select.poll()
-        for descriptor in (exited, self._stopped, self._stderr_end):
-            if descriptor >= 0:
-                poller.register(descriptor, select.POLLIN)
         limits = self._limits
-        seen, heard_at = self.progress(), time.monotonic()
+        seen, heard_at = 0, time.monotonic()
         while True:
-            patience_s = min(limits.decision_s / LOOKS_PER_LIMIT, self._ends_at - time.monotonic())
-            for descriptor, _ in poller.poll(max(0.0, patience_s) * 1000):
-                if descriptor != self._stderr_end:
-                    return None
-                if not self._drain_stderr():
-                    poller.unregister(descriptor)
-            now, progress = time.monotonic(), self.progress()
-            if progress is None or progress != seen:
+            if self._is_over(min(limits.decision_s / LOOKS_PER_LIMIT, self._ends_at - time.monotonic())):
+                return None
+            now, progress = time.monotonic(), conversation.progress()
+            if progress != seen or conversation.is_waiting():
                 seen, heard_at = progress, now
             if now >= self._ends_at:
                 return ChannelError(
@@ -136,6 +131,15 @@ class Watch(threading.Thread):
                 return ChannelError(
                     f"the compiler said nothing for {limits.decision_s:g} s", hint="raise the limit of a decision"
                 )
+
+    def _is_over(self, patience_s: float) -> bool:
+        """Wait; whether the compiler has exited or `stop` was called."""
+        for descriptor, _ in self._poller.poll(max(0.0, patience_s) * 1000):
+            if descriptor != self._stderr_end:
+                return True
+            if not self._drain_stderr():
+                self._poller.unregister(descriptor)
+        return False
 
     def _hang_up(self) -> None:
         """End the read of the thread that talks, now or when it comes to it."""
@@ -163,10 +167,11 @@ class Watch(threading.Thread):
 
 @contextmanager
 def watched(process: Child, pipes: Pipes, limits: Limits) -> Iterator[Watch]:
-    """A watch over `process` for the length of the block; start it with `start` once `progress` is set."""
-    watch = Watch(process, pipes, limits)
-    try:
-        yield watch
-    finally:
-        watch.stop()
-        watch.close()
+    """A watch for the length of the block; it begins with `over`."""
+    with opened_pidfd(process.pid) as exited:
+        watch = Watch(process, exited, pipes, limits)
+        try:
+            yield watch
+        finally:
+            watch.stop()
+            watch.close()

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pymlgo.channel import Advise, HostResult, Limits
-    from pymlgo.channel.host import AdviseFor
+    from pymlgo.channel import Advise, AdviseFor, HostResult, Limits
     from pymlgo.channel.pinning import Core
     from pymlgo.channel.recording import Recorder
     from pymlgo.channel.stranger import Served
