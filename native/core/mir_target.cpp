@@ -33,8 +33,6 @@ static_assert(MachineOperand::MO_Last == std::size(CommonOperandNames) + 1 &&
               MachineOperand::MO_Immediate == 1 && MachineOperand::MO_ShuffleMask == 19 &&
               MachineOperand::MO_DbgInstrRef == 20 && MachineOperand::MO_LaneMask == 21);
 
-constexpr uint16_t NotYet = NoEntity - 1;
-
 void initializeTargets() {
   static std::once_flag Once;
   std::call_once(Once, [] {
@@ -97,9 +95,12 @@ MIRTarget::MIRTarget(const std::string &Name, const TargetSubtargetInfo &Subtarg
     for (unsigned Class = 0; Class < Registers.getNumRegClasses(); ++Class)
       Names.push_back(Prefix + std::string(Registers.getRegClassName(Registers.getRegClass(Class))));
   }
-  if (Names.size() >= NotYet)
+  if (Names.size() >= NoEntity)
     throw ReadError("target " + Name + " has too many entities");
-  PhysicalEntity.assign(Registers.getNumRegs(), NotYet);
+  PhysicalEntity.assign(Registers.getNumRegs(), NoEntity);
+  for (unsigned Number = 1; Number < Registers.getNumRegs(); ++Number)
+    if (const TargetRegisterClass *Class = Registers.getMinimalPhysRegClass(Number))
+      PhysicalEntity[Number] = static_cast<uint16_t>(FirstPhysical + Class->getID());
 }
 
 std::vector<EntityRange> MIRTarget::ranges() const {
@@ -110,18 +111,7 @@ std::vector<EntityRange> MIRTarget::ranges() const {
           {"virtual_registers", FirstVirtual, Count - FirstVirtual}};
 }
 
-uint16_t MIRTarget::physical(MCRegister Register, const TargetRegisterInfo &Info) {
-  if (Register.id() >= PhysicalEntity.size())
-    return NoEntity;
-  uint16_t &Entity = PhysicalEntity[Register.id()];
-  if (Entity == NotYet) {
-    const TargetRegisterClass *Class = Info.getMinimalPhysRegClass(Register);
-    Entity = Class ? static_cast<uint16_t>(FirstPhysical + Class->getID()) : NoEntity;
-  }
-  return Entity;
-}
-
-uint16_t MIRTarget::operand(const MachineOperand &Operand, const MachineRegisterInfo &Registers) {
+uint16_t MIRTarget::operand(const MachineOperand &Operand, const MachineRegisterInfo &Registers) const {
   if (!Operand.isReg()) {
     if (Operand.getType() == MachineOperand::MO_DbgInstrRef)
       return NoEntity;
@@ -131,14 +121,14 @@ uint16_t MIRTarget::operand(const MachineOperand &Operand, const MachineRegister
   }
   Register R = Operand.getReg();
   if (R.isPhysical())
-    return physical(R.asMCReg(), *Registers.getTargetRegisterInfo());
+    return R.id() < PhysicalEntity.size() ? PhysicalEntity[R.id()] : NoEntity;
   if (!R.isVirtual())
     return NoEntity; // no register, or a stack slot
   const TargetRegisterClass *Class = Registers.getRegClassOrNull(R);
   return Class ? static_cast<uint16_t>(FirstVirtual + Class->getID()) : NoEntity;
 }
 
-MIRTarget &mirTarget(const TargetMachine &Machine, const TargetSubtargetInfo &Subtarget) {
+const MIRTarget &mirTarget(const TargetMachine &Machine, const TargetSubtargetInfo &Subtarget) {
   static std::mutex Guard;
   static std::map<std::string, std::unique_ptr<MIRTarget>> Known;
   std::lock_guard<std::mutex> Hold(Guard);
@@ -149,7 +139,7 @@ MIRTarget &mirTarget(const TargetMachine &Machine, const TargetSubtargetInfo &Su
   return *Entry;
 }
 
-MIRTarget &mirTarget(const std::string &TripleText) {
+const MIRTarget &mirTarget(const std::string &TripleText) {
   std::unique_ptr<TargetMachine> Machine = createTargetMachine(TripleText, CodeGenOptLevel::Default);
   LLVMContext Context;
   Module M("", Context);

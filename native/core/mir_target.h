@@ -34,17 +34,15 @@ public:
 
   uint16_t opcode(unsigned Opcode) const { return OpcodeEntity[Opcode]; }
   /// `Registers` must be those of the function that holds the operand.
-  uint16_t operand(const llvm::MachineOperand &Operand, const llvm::MachineRegisterInfo &Registers);
+  uint16_t operand(const llvm::MachineOperand &Operand, const llvm::MachineRegisterInfo &Registers) const;
   /// What triplets name where an operand is no entity.
   uint32_t absentEntity() const { return FirstVirtual; }
 
 private:
-  uint16_t physical(llvm::MCRegister Register, const llvm::TargetRegisterInfo &Info);
-
   std::string TargetName;
   std::vector<std::string> Names;
   std::vector<uint16_t> OpcodeEntity;
-  std::vector<uint16_t> PhysicalEntity; // by register number; NotYet until first asked for
+  std::vector<uint16_t> PhysicalEntity; // by register number
   uint32_t FirstCommon, FirstPhysical, FirstVirtual;
 };
 
@@ -53,9 +51,9 @@ private:
 std::string baseOpcodeName(std::string_view Instruction);
 
 /// The table of `Triple`'s target; made once in a process.
-MIRTarget &mirTarget(const llvm::TargetMachine &Machine, const llvm::TargetSubtargetInfo &Subtarget);
+const MIRTarget &mirTarget(const llvm::TargetMachine &Machine, const llvm::TargetSubtargetInfo &Subtarget);
 
 /// The table of a triple's target, for who has no module. Throws ReadError.
-MIRTarget &mirTarget(const std::string &Triple);
+const MIRTarget &mirTarget(const std::string &Triple);
 
 } // namespace mlgo

@@ -32,7 +32,7 @@ public:
   explicit MIRWalker(const TargetMachine &Machine) : Machine(Machine) {}
 
   void add(const MachineFunction &Function) {
-    MIRTarget &Target = start(Function);
+    const MIRTarget &Target = start(Function);
     Builder->beginFunction(view(Function.getName()), Function.empty());
     auto First = static_cast<uint32_t>(Builder->walk().blocks());
     DenseMap<const MachineBasicBlock *, uint32_t> Number;
@@ -59,8 +59,8 @@ public:
 private:
   static std::string_view view(StringRef Text) { return {Text.data(), Text.size()}; }
 
-  MIRTarget &start(const MachineFunction &Function) {
-    MIRTarget &Target = mirTarget(Machine, Function.getSubtarget());
+  const MIRTarget &start(const MachineFunction &Function) {
+    const MIRTarget &Target = mirTarget(Machine, Function.getSubtarget());
     if (!Builder) {
       Builder.emplace(Form::MIR, static_cast<uint32_t>(Target.entityNames().size()), Target.absentEntity(),
                       /*WithDefinitions=*/false);
@@ -70,7 +70,7 @@ private:
     return Target;
   }
 
-  void add(const MachineInstr &Instruction, MIRTarget &Target, const MachineRegisterInfo &Registers) {
+  void add(const MachineInstr &Instruction, const MIRTarget &Target, const MachineRegisterInfo &Registers) {
     Operands.clear();
     if (Instruction.isDebugInstr()) {
       Builder->addInstruction(NoEntity, NoEntity, NoEntity, Operands, {}, /*IsSkipped=*/true);

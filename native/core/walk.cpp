@@ -65,7 +65,12 @@ static void requireRanges(const std::vector<uint32_t> &Firsts, size_t Owners, si
     require(Firsts[I] <= Firsts[I + 1]);
 }
 
-template <typename T> static void requireBelow(const std::vector<T> &Values, size_t Limit, T None) {
+template <typename T> static void requireBelow(const std::vector<T> &Values, size_t Limit) {
+  for (T Value : Values)
+    require(Value < Limit);
+}
+
+template <typename T> static void requireBelowOr(const std::vector<T> &Values, size_t Limit, T None) {
   for (T Value : Values)
     require(Value < Limit || Value == None);
 }
@@ -96,11 +101,9 @@ void Walk::check() const {
   requireRanges(FirstInstruction, blocks(), instructions());
   require(Skipped.size() == instructions() && Type.size() == patterns() && Predicate.size() == patterns());
   requireRanges(FirstPatternOperand, patterns(), PatternOperand.size());
-  requireBelow(Pattern, patterns(), static_cast<uint32_t>(patterns()));
-  for (uint32_t Each : Pattern)
-    require(Each < patterns());
+  requireBelow(Pattern, patterns());
   for (const auto *Entities : {&Opcode, &Type, &Predicate, &PatternOperand})
-    requireBelow(*Entities, entityCount(), NoEntity);
+    requireBelowOr(*Entities, entityCount(), NoEntity);
   for (size_t F = 0; F < functions(); ++F)
     requireWithin(*this, F, Visit, FirstVisit[F], FirstVisit[F + 1]);
   if (hasDefinitions()) {
@@ -117,9 +120,9 @@ void Walk::check() const {
   require(SetFunction.size() == sets() && SetParent.size() == sets() && SetDepth.size() == sets() &&
           SetEntry.size() == sets() && SetExit.size() == sets());
   requireRanges(FirstMember, sets(), Member.size());
-  requireBelow(SetParent, sets(), NoIndex);
-  requireBelow(SetEntry, blocks(), NoIndex);
-  requireBelow(SetExit, blocks(), NoIndex);
+  requireBelowOr(SetParent, sets(), NoIndex);
+  requireBelow(SetEntry, blocks());
+  requireBelowOr(SetExit, blocks(), NoIndex);
   for (size_t S = 0; S < sets(); ++S) {
     require(SetFunction[S] < functions());
     requireWithin(*this, SetFunction[S], Member, FirstMember[S], FirstMember[S + 1]);
@@ -131,7 +134,7 @@ struct WalkBuilder::PatternIndex {
 };
 
 WalkBuilder::WalkBuilder(Form Kind, uint32_t EntityCount, uint32_t AbsentEntity, bool WithDefinitions)
-    : WithDefinitions(WithDefinitions), Patterns(new PatternIndex) {
+    : WithDefinitions(WithDefinitions), Patterns(std::make_unique<PatternIndex>()) {
   Result.Header = {static_cast<uint32_t>(Kind), EntityCount, AbsentEntity};
   Result.FirstPatternOperand.push_back(0);
   Result.FirstMember.push_back(0);
@@ -139,7 +142,7 @@ WalkBuilder::WalkBuilder(Form Kind, uint32_t EntityCount, uint32_t AbsentEntity,
     Result.FirstOperand.push_back(0);
 }
 
-WalkBuilder::~WalkBuilder() { delete Patterns; }
+WalkBuilder::~WalkBuilder() = default;
 
 void WalkBuilder::beginFunction(std::string_view Name, bool IsDeclaration) {
   Result.FunctionNames.push(Name);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -116,7 +117,7 @@ private:
   uint64_t hashFunction(size_t Function) const;
   Walk Result;
   bool WithDefinitions;
-  PatternIndex *Patterns;
+  std::unique_ptr<PatternIndex> Patterns;
   std::vector<uint16_t> Key;
 };
 

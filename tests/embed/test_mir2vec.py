@@ -6,15 +6,26 @@ import functools
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from embed_oracle import C_SOURCE, compiled, needs_core, oracle, random_mir_vocabulary, same_bits
 
-from conftest import require_tool
-from pymlgo.embed import MIRWeights, ParsedModule, ReadOptions, embed, mir_entities, read_mir, triplets
-from pymlgo.errors import CorpusError, SpecError
+from conftest import ROOT, require_tool
+from pymlgo.embed import (
+    MIREmbedder,
+    MIRWeights,
+    ParsedModule,
+    ReadOptions,
+    embed,
+    mir_entities,
+    read_mir,
+    shipped_mir_vocabulary,
+    triplets,
+)
+from pymlgo.errors import CorpusError, SpecError, VocabularyError
 
 pytestmark = [pytest.mark.llvm, needs_core]
 
@@ -294,3 +305,56 @@ def test_a_function_that_the_code_generator_cannot_select_costs_no_process() -> 
         b"define i32 @f(i32 %x) {\n %r = call i32 @llvm.aarch64.cls(i32 %x)\n ret i32 %r\n}\n"  # fmt: skip
     with pytest.raises(CorpusError, match=r"Cannot select|crashed"):
         read_mir(text)
+
+
+@pytest.mark.spec("mir2vec.embeddings")
+def test_the_documents_getters_give_what_the_arrays_hold(module: ParsedModule, tmp_path: Path) -> None:
+    vocabulary = random_mir_vocabulary(tmp_path / "v.json", module.entities, dimension=3)
+    embedder = MIREmbedder.create("symbolic", module.function("classify"), vocabulary)
+    blocks, instructions = (
+        embed(module, vocabulary, level=level).of_function("classify") for level in ("block", "instruction")
+    )
+    assert same_bits(embedder.get_m_function_vector(), embed(module, vocabulary).of_function("classify")[0])
+    assert same_bits(embedder.get_mbb_vector(2), blocks[2])
+    assert same_bits(embedder.get_m_inst_vector(0, 1), instructions[1])
+
+
+def test_a_vocabulary_of_another_target_is_refused(module: ParsedModule) -> None:
+    if module.entities.target == "x86-64":
+        assert embed(module, shipped_mir_vocabulary()).vectors.any()
+    else:
+        with pytest.raises(VocabularyError, match=f"is for {module.entities.target}, and the vocabulary for x86-64"):
+            embed(module, shipped_mir_vocabulary())
+
+
+INTEGER_CODE = """
+target triple = "aarch64-unknown-linux-gnu"
+define i32 @f(i32 %x, i32 %n) {
+entry:
+  %c = icmp slt i32 %x, %n
+  br i1 %c, label %more, label %done
+more:
+  %y = mul i32 %x, %n
+  br label %done
+done:
+  %r = phi i32 [ %x, %entry ], [ %y, %more ]
+  ret i32 %r
+}
+"""
+
+
+@pytest.mark.spec("ir2vec.tool")
+@pytest.mark.parametrize("verb", ["triplets", "entities", "func", "bb"])
+def test_the_script_prints_what_the_tool_prints_for_machine_code(verb: str, tmp_path: Path) -> None:
+    tool, llc = require_tool("llvm-ir2vec-22"), require_tool("llc-22")
+    file = tmp_path / "f.mir"
+    (tmp_path / "f.ll").write_text(INTEGER_CODE)
+    subprocess.run([llc, "-stop-after=finalize-isel", tmp_path / "f.ll", "-o", file], check=True)
+    arguments = [verb, "--mode=mir"]
+    if verb in ("func", "bb"):
+        random_mir_vocabulary(tmp_path / "v.json", mir_entities("aarch64-linux-gnu"), dimension=3)
+        path = f"--mir2vec-vocab-path={tmp_path / 'v.json'}"
+        arguments = ["embeddings", "--mode=mir", f"--level={verb}", path, "--mir2vec-reg-operand-weight=2"]
+    expected = subprocess.run([tool, *arguments, file], capture_output=True, check=True).stdout
+    script = [sys.executable, ROOT / "scripts/llvm-ir2vec", *arguments, file]
+    assert subprocess.run(script, capture_output=True, check=True).stdout == expected

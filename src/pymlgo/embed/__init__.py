@@ -1,6 +1,6 @@
 """IR2Vec and MIR2Vec: vectors for LLVM IR and machine IR, exact, as arrays, with vocabularies that can be trained."""
 
-from pymlgo.embed.embedder import Embedder
+from pymlgo.embed.embedder import Embedder, MIREmbedder
 from pymlgo.embed.embeddings import Embeddings, Kind, Level, Precision
 from pymlgo.embed.entities import EntityTable, ir_entities, mir_entities
 from pymlgo.embed.levels import embed, embed_blocks_of
@@ -17,6 +17,7 @@ __all__ = [
     "Kind",
     "KnowledgeGraph",
     "Level",
+    "MIREmbedder",
     "MIRVocabulary",
     "MIRWeights",
     "ParsedFunction",

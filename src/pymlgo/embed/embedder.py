@@ -10,11 +10,9 @@ import numpy as np
 from pymlgo.arrays import Float64Array
 from pymlgo.embed.core import core
 from pymlgo.embed.embeddings import Kind
-from pymlgo.embed.levels import AnyVocabulary, AnyWeights, weighted_table
+from pymlgo.embed.levels import KIND_NUMBER, AnyVocabulary, AnyWeights, weighted_table
 from pymlgo.embed.module import ParsedFunction, StaleEmbedding
 from pymlgo.errors import SpecError
-
-_NUMBER = {Kind.SYMBOLIC: 0, Kind.FLOW_AWARE: 1, Kind.FLOW_NORMALIZED: 2}
 
 
 class Embedder:
@@ -119,7 +117,7 @@ class Embedder:
     def _filled(self, fill: Callable[..., None], count: int) -> Float64Array:
         out = np.empty((count, self._table.shape[1]))
         number = self._function.number
-        fill(self._function.module.walk, self._table, _NUMBER[self._kind], number, number + 1, out)
+        fill(self._function.module.walk, self._table, KIND_NUMBER[self._kind], number, number + 1, out)
         return out
 
     def _require_current(self) -> None:
@@ -151,3 +149,22 @@ class Embedder:
             raise SpecError(f"function {self._function.name} has no {what} number {number}: there are {len(rows)}")
         row: Float64Array = rows[number]
         return row
+
+
+class MIREmbedder(Embedder):
+    """Vectors of one machine function, under the names that LLVM's document has for them.
+
+    Source: mir2vec::MIREmbedder (llvm/CodeGen/MIR2Vec.h, LLVM 22), whose only kind is symbolic.
+    """
+
+    def get_m_function_vector(self) -> Float64Array:
+        """f64[dimension]: see `get_function_vector`."""
+        return self.get_function_vector()
+
+    def get_mbb_vector(self, block: int) -> Float64Array:
+        """f64[dimension]: see `get_bb_vector`."""
+        return self.get_bb_vector(block)
+
+    def get_m_inst_vector(self, block: int, instruction: int) -> Float64Array:
+        """f64[dimension]: see `get_inst_vector`."""
+        return self.get_inst_vector(block, instruction)

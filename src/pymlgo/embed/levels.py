@@ -11,9 +11,11 @@ from pymlgo.embed.core import core
 from pymlgo.embed.embeddings import Embeddings, Kind, Level, Precision, as_index, no_index
 from pymlgo.embed.module import ParsedModule, positions
 from pymlgo.embed.vocabulary import MIRVocabulary, MIRWeights, Vocabulary, Weights
-from pymlgo.errors import SpecError, VocabularyError
+from pymlgo.errors import CorpusError, SpecError, VocabularyError
 
-_KIND_NUMBER = {Kind.SYMBOLIC: 0, Kind.FLOW_AWARE: 1, Kind.FLOW_NORMALIZED: 2}
+KIND_NUMBER = {Kind.SYMBOLIC: 0, Kind.FLOW_AWARE: 1, Kind.FLOW_NORMALIZED: 2}
+"""The core's numbers for kinds."""
+
 _SET_NUMBER = {Level.LOOP: 0, Level.REGION: 1}
 
 AnyVocabulary = Vocabulary | MIRVocabulary
@@ -86,9 +88,18 @@ def weighted_table(module: ParsedModule, vocabulary: AnyVocabulary, weights: Any
     """f64[n_entities, dimension]: the vocabulary by the entity ids of `module`.
 
     Raises:
-        VocabularyError: the vocabulary or the weights are for the other form of IR.
+        VocabularyError: the vocabulary or the weights are for the other form of IR, or for another target.
+        CorpusError: the module's entities are not those of this LLVM.
     """
     entities = module.entities
+    if module.walk.entity_count != len(entities):
+        raise CorpusError(f"{module.name}: expected {len(entities)} entities, found {module.walk.entity_count}")
+    target = vocabulary.layout.get("target")
+    if target and target != entities.target:
+        found = entities.target or "IR"
+        raise VocabularyError(
+            f"{module.name} is for {found}, and the vocabulary for {target}", hint="--vocabulary JSON"
+        )
     match vocabulary, weights, module.is_mir:
         case Vocabulary(), None | Weights(), False:
             return vocabulary.table(entities, weights or Weights())
@@ -138,7 +149,7 @@ def _exact_vectors(module: ParsedModule, table: Float64Array, level: Level, kind
         Level.FUNCTION: (native.embed_functions, walk.functions),
     }[level]
     out = np.empty((count, table.shape[1]))
-    fill(walk, table, _KIND_NUMBER[kind], 0, walk.functions, out)
+    fill(walk, table, KIND_NUMBER[kind], 0, walk.functions, out)
     return out
 
 
