@@ -39,12 +39,13 @@ static double bandwidth() {
     for (int repeat = 0; repeat < kRepeats; ++repeat)
       for (int at = 0; at < kVectors; at += 8) {
         const Vector *const from = data + at;
-        asm volatile("vmovaps %0, %%ymm0\n\tvmovaps %1, %%ymm1\n\tvmovaps %2, %%ymm2\n\tvmovaps %3, %%ymm3\n\t"
-                     "vmovaps %4, %%ymm4\n\tvmovaps %5, %%ymm5\n\tvmovaps %6, %%ymm6\n\tvmovaps %7, %%ymm7"
-                     :
-                     : "m"(from[0]), "m"(from[1]), "m"(from[2]), "m"(from[3]), "m"(from[4]), "m"(from[5]),
-                       "m"(from[6]), "m"(from[7])
-                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
+        asm volatile(
+            "vmovaps %0, %%ymm0\n\tvmovaps %1, %%ymm1\n\tvmovaps %2, %%ymm2\n\tvmovaps %3, %%ymm3\n\t"
+            "vmovaps %4, %%ymm4\n\tvmovaps %5, %%ymm5\n\tvmovaps %6, %%ymm6\n\tvmovaps %7, %%ymm7"
+            :
+            : "m"(from[0]), "m"(from[1]), "m"(from[2]), "m"(from[3]), "m"(from[4]), "m"(from[5]),
+              "m"(from[6]), "m"(from[7])
+            : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7");
       }
   });
   return double(sizeof data) * kRepeats / best;

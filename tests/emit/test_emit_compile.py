@@ -225,6 +225,12 @@ def test_the_advisor_reads_the_emitters_header() -> None:
     assert abi_header_text() == (ROOT / "src/pymlgo/emit/templates/policy_abi.h").read_text()
 
 
+def test_the_interface_is_c(tmp_path: Path) -> None:
+    (tmp_path / "user.c").write_text(f"{abi_header_text()}\nvoid (*run)(void *) = mlgo_run;\n")
+    flags = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]
+    subprocess.run([require_tool("gcc"), *flags, tmp_path / "user.c"], check=True)
+
+
 def test_the_object_exports_the_interface_and_needs_libc_alone(tmp_path: Path) -> None:
     made = compile_policy(small_inliner(np.random.default_rng(10)), tmp_path / "p.so")
     lines = subprocess.run(["nm", "-D", made.path], capture_output=True, text=True, check=True).stdout.splitlines()
