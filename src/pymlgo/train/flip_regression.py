@@ -360,10 +360,12 @@ def _drawn(modules: Sequence[Module], count: int, generator: np.random.Generator
 
 
 def _differing(trials: Sequence[Trial], count: int) -> list[Trial]:
-    """The best trial, then the best ones whose margin is another."""
-    chosen: list[Trial] = []
-    for trial in trials:
-        if len(chosen) < count and all(trial.margin != each.margin for each in chosen):
+    """The best trial, then ever more careful ones: the largest margins that still promise half as much."""
+    chosen = list(trials[:1])
+    for trial in sorted(trials, key=lambda each: -each.margin):
+        best = trials[0]
+        promises_enough = trial.estimated_percent <= 0.5 * best.estimated_percent
+        if promises_enough and all(trial.margin != each.margin for each in chosen) and len(chosen) < count:
             chosen.append(trial)
     return chosen
 

@@ -11,7 +11,7 @@ from pymlgo.arrays import BoolArray, Float64Array, Int64Array
 from pymlgo.train.labels import Labels
 from pymlgo.train.models import Learner
 
-MARGINS = (0.5, 1.0, 2.0, 4.0, 8.0)
+MARGINS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Bytes that a model must promise before it departs from LLVM's default."""
 
 IDENTITY_SHARES = (1.01, 0.8, 0.5)
