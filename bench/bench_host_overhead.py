@@ -1,8 +1,8 @@
 """CPU µs per decision of our host with a constant policy, against a minimal hand-written loop on the same compile.
 
 Both run in this process, pinned to the same core as their compiler, in turn; `process_time` counts user and system time
-of this process alone. The minimal loop has what an answer needs and nothing else: it hangs when its compiler dies early,
-knows no limit, checks nothing and builds no arrays.
+of this process alone. The minimal loop has what an answer needs and nothing else: it hangs when its compiler dies
+early, knows no limit, checks nothing and builds no arrays.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pymlgo.channel.pinning import current_core, pinned
 from pymlgo.problem import INLINING, PRIORITY, Problem
 from pymlgo.toolchain.llvm import LLVM, find_llvm
 
-ROUNDS = 7
+ROUNDS = 5
 CALLS = 3000
 TARGET_RATIO = 2.0
 BYTES_OF = {"int64_t": 8, "float": 4}
@@ -88,7 +88,7 @@ def run_minimal(llvm: LLVM, problem: Problem, command: list[str], answer: float)
         base = Path(folder, "channel")
         os.mkfifo(f"{base}.in")
         os.mkfifo(f"{base}.out")
-        with subprocess.Popen([*command, *problem.channel_flags(llvm, base)]) as process:
+        with subprocess.Popen([*command, *problem.channel_flags(llvm, base)]) as process:  # noqa: SIM117
             with open(f"{base}.in", "wb", buffering=0) as to_compiler, open(f"{base}.out", "rb") as from_compiler:  # noqa: PTH123
                 count = minimal_loop(from_compiler.readline, from_compiler.read, to_compiler.write, reply)
         if process.returncode:
