@@ -165,7 +165,7 @@ def join_command(arguments: Iterable[bytes]) -> bytes:
 
 def optimization_level(command: Sequence[bytes]) -> str:
     """The `-O` flag of a command line; the last one counts, and none means `-O0`."""
-    flags = [each for each in command if _LEVEL.fullmatch(each)]
+    flags = [each for each in command if each.startswith(b"-O") and _LEVEL.fullmatch(each)]
     return flags[-1].decode() if flags else "-O0"
 
 

@@ -106,15 +106,23 @@ def read_sections(source: Source, wanted: tuple[str, ...]) -> list[bytes | None]
     Raises:
         ObjectError: the file is damaged.
     """
-    _, headers, names = section_table(source)
-    keys = [name.encode("utf-8", "surrogateescape") + b"\0" for name in wanted]
-    found: list[bytes | None] = [None] * len(keys)
+    layout, raw, names_index = _raw_table(source)
+    size = layout.section.size
+    if not raw:
+        return [None] * len(wanted)
+    strings = SectionHeader._make(layout.section.unpack_from(raw, names_index * size))
+    names = source.read(strings.offset, strings.size) if names_index else b""
     # Where a name stands in the string table is looked up once; sections may share a longer name's end.
-    places = [[match.start() for match in re.finditer(re.escape(key), names)] for key in keys]
-    for header in headers:
-        for number, starts in enumerate(places):
-            if header.name in starts and found[number] is None and header.type != SHT_NOBITS:
-                found[number] = source.read(header.offset, header.size)
+    places: dict[int, int] = {}
+    for number, name in enumerate(wanted):
+        key = name.encode("utf-8", "surrogateescape") + b"\0"
+        places |= {match.start(): number for match in re.finditer(re.escape(key), names)}
+    found: list[bytes | None] = [None] * len(wanted)
+    for fields in layout.section.iter_unpack(raw):
+        if fields[0] in places and found[places[fields[0]]] is None:
+            header = SectionHeader._make(fields)
+            if header.type not in (0, SHT_NOBITS):
+                found[places[header.name]] = source.read(header.offset, header.size)
     return found
 
 
@@ -124,29 +132,36 @@ def section_table(source: Source) -> tuple[ElfClass, list[SectionHeader], bytes]
     Raises:
         ObjectError: the file is damaged.
     """
-    ident = source.read(0, 16)
+    layout, raw, names_index = _raw_table(source)
+    headers = [SectionHeader._make(each) for each in layout.section.iter_unpack(raw)]
+    if not headers or not names_index:
+        return layout, headers, b""
+    names = headers[names_index]
+    return layout, headers, source.read(names.offset, names.size)
+
+
+def _raw_table(source: Source) -> tuple[ElfClass, bytes, int]:
+    """The object's class, the bytes of its section table, and which section has the names (0: none has)."""
+    start = source.read(0, min(64, source.size))
     try:
-        layout = _CLASSES[ident[4], "<" if ident[5] == 1 else ">" if ident[5] == 2 else ""]
-    except KeyError:
-        raise ObjectError(f"damaged ELF: class {ident[4]}, byte order {ident[5]}") from None
-    header = layout.header.unpack(source.read(16, layout.header.size))
+        layout = _CLASSES[start[4], "<" if start[5] == 1 else ">" if start[5] == 2 else ""]
+        header = layout.header.unpack_from(start, 16)
+    except (KeyError, IndexError, struct.error):
+        raise ObjectError("damaged ELF: its header is cut off, or of no known class") from None
     table, entry_size, count, names_index = header[5], header[10], header[11], header[12]
     if not table:
-        return layout, [], b""
+        return layout, b"", 0
     if entry_size != layout.section.size:
         raise ObjectError(f"damaged ELF: section headers of {entry_size} bytes")
-    first = SectionHeader._make(layout.section.unpack(source.read(table, entry_size)))
-    # More sections than the header's 16 bits hold are counted in the first entry, which is otherwise empty.
-    count = count or first.size
-    names_index = first.link if names_index == SHN_XINDEX else names_index
+    if not count or names_index == SHN_XINDEX:
+        # More sections than the header's 16 bits hold are counted in the first entry, which is otherwise empty.
+        first = SectionHeader._make(layout.section.unpack(source.read(table, entry_size)))
+        count = count or first.size
+        names_index = first.link if names_index == SHN_XINDEX else names_index
     raw = source.read(table, count * entry_size)
-    headers = [SectionHeader._make(each) for each in layout.section.iter_unpack(raw)]
-    if not headers:
-        return layout, [], b""
-    if names_index >= len(headers):
-        raise ObjectError(f"damaged ELF: section names in section {names_index} of {len(headers)}")
-    names = headers[names_index]
-    return layout, headers, source.read(names.offset, names.size) if names_index else b""
+    if names_index and names_index >= count:
+        raise ObjectError(f"damaged ELF: section names in section {names_index} of {count}")
+    return layout, raw, names_index
 
 
 def _section(header: SectionHeader, names: bytes) -> Section:

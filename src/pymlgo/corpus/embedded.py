@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +15,6 @@ from pymlgo.corpus.candidates import Reason
 from pymlgo.corpus.description import join_command, split_command
 from pymlgo.corpus.object_file import FileSource, ObjectError, Source
 from pymlgo.corpus.objects import START_BYTES, Kind, kind_of, read_object
-from pymlgo.errors import ToolchainError
-from pymlgo.toolchain.process import run
 
 BITCODE_SECTION, COMMAND_SECTION = ".llvmbc", ".llvmcmd"
 MACHO_SECTIONS = {BITCODE_SECTION: "__LLVM,__bitcode", COMMAND_SECTION: "__LLVM,__cmdline"}
@@ -74,7 +71,8 @@ def opened(path: str, start: int = 0, length: int | None = None) -> Iterator[Fil
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise NoModule(Reason.NOT_AN_OBJECT, f"{path} is no regular file")
-        yield FileSource(descriptor, start, max(0, status.st_size - start) if length is None else length)
+        size = max(0, status.st_size - start) if length is None else length
+        yield FileSource(descriptor, start, size, (status.st_size, status.st_mtime_ns))
     except OSError as error:
         raise NoModule(Reason.UNREADABLE, f"{path}: {error.strerror}") from None
     finally:
@@ -140,6 +138,12 @@ def dumped_modules(path: str, names: SectionNames, objcopy: str, language: str =
     Raises:
         NoModule: with the reason.
     """
+    # Imported here, as nearly every extraction reads objects itself, and starting takes most of a small one's time.
+    import tempfile
+
+    from pymlgo.errors import ToolchainError
+    from pymlgo.toolchain.process import run
+
     with tempfile.TemporaryDirectory(prefix="mlgo-objcopy-") as folder:
         dumped = {}
         for section in (names.bitcode, names.command):

@@ -21,7 +21,6 @@ from pymlgo.corpus.embedded import (
     embedded_modules,
     opened,
 )
-from pymlgo.corpus.lto import command_for_ir
 from pymlgo.corpus.manifest import (
     Journal,
     Manifest,
@@ -29,7 +28,7 @@ from pymlgo.corpus.manifest import (
     Record,
     read_manifest,
     stamp_of,
-    write_manifest,
+    write_manifest_lines,
 )
 from pymlgo.corpus.names import is_safe_name
 from pymlgo.corpus.naming import resolve_names
@@ -38,6 +37,9 @@ from pymlgo.corpus.parallel import map_in_order
 from pymlgo.corpus.replay import INDEX_FLAG
 from pymlgo.errors import ConfigError, CorpusError
 from pymlgo.progress import progress
+
+FLUSH_EVERY = 64
+"""Modules after which the journal is on disk: so many at most are done again after a crash."""
 
 ThinLTO = Literal["distributed", "local"]
 
@@ -141,7 +143,8 @@ def extract(
                     tally.add(record)
                     journal.add(record)
                     stale.pop(getattr(record, "module", ""), None)
-                journal.flush()
+                if not tally.modules % FLUSH_EVERY:
+                    journal.flush()
                 advance(1)
                 note(f"{tally.modules} modules")
         manifest = Manifest(
@@ -154,9 +157,9 @@ def extract(
                 "levels": dict(tally.levels),
             },
         )
-        write_manifest(output_dir, manifest, journal.records())
+        write_manifest_lines(output_dir, manifest, journal.lines())
         description = Description(
-            modules=tuple(each.module for each in journal.records() if isinstance(each, ModuleRecord)),
+            modules=tuple(tally.names),
             has_thinlto=options.thinlto is not None,
             command_override=None if command_override is None else tuple(command_override),
         )
@@ -178,22 +181,28 @@ def extract_object(candidate: Candidate, folder: OutputFolder, options: ExtractO
         if options.thinlto == "local":
             return [_copy_local(candidate, folder)]
         with opened(candidate.path, candidate.start, candidate.length) as source:
+            stamp = source.stamp
             if options.objcopy and not candidate.start:
                 found = dumped_modules(candidate.path, options.sections, options.objcopy, candidate.language)
             else:
                 found = embedded_modules(source, options.sections, candidate.language)
         names = [candidate.name] if len(found) == 1 else [f"{candidate.name}~{n}" for n in range(1, len(found) + 1)]
-        return [_write(candidate, *each, folder, options) for each in zip(names, found, strict=True)]
+        return [_write(candidate, stamp, *each, folder, options) for each in zip(names, found, strict=True)]
     except NoModule as error:
         return [Skipped(what=candidate.name, reason=error.reason, detail=error.detail)]
 
 
 def _write(
-    candidate: Candidate, name: str, module: Embedded, folder: OutputFolder, options: ExtractOptions
+    candidate: Candidate,
+    stamp: tuple[int, int],
+    name: str,
+    module: Embedded,
+    folder: OutputFolder,
+    options: ExtractOptions,
 ) -> ModuleRecord | Skipped:
     try:
         producer = producer_of(module.bitcode) or ""
-        command = module.command if module.command is not None else command_for_ir(candidate, module.bitcode)
+        command = module.command if module.command is not None else _command_for_ir(candidate, module.bitcode)
         arguments = split_command(command)
         level = _accepted_level(arguments, options)
         index = _distributed_index(candidate, arguments) if options.thinlto == "distributed" else None
@@ -206,11 +215,17 @@ def _write(
         return Skipped(what=name, reason=Reason.DAMAGED, detail=str(error))
     except Unwritable as error:
         return Skipped(what=name, reason=Reason.UNWRITABLE, detail=str(error))
-    return _record(candidate, name, producer, level, module.command is None, files)
+    return _record(candidate, stamp, name, producer, level, module.command is None, files)
 
 
 def _record(
-    candidate: Candidate, name: str, producer: str, level: str, lto: bool, files: list[WrittenFile]
+    candidate: Candidate,
+    stamp: tuple[int, int],
+    name: str,
+    producer: str,
+    level: str,
+    lto: bool,
+    files: list[WrittenFile],
 ) -> ModuleRecord:
     return ModuleRecord(
         module=name,
@@ -223,8 +238,14 @@ def _record(
         level=level,
         lto=lto,
         files=tuple(files),
-        stamp=stamp_of(candidate.path),
+        stamp=stamp,
     )
+
+
+def _command_for_ir(candidate: Candidate, bitcode: bytes) -> bytes:
+    from pymlgo.corpus.lto import command_for_ir  # starts clang, which few inputs need
+
+    return command_for_ir(candidate, bitcode)
 
 
 def _accepted_level(arguments: Sequence[bytes], options: ExtractOptions) -> str:
@@ -259,6 +280,7 @@ def _copy_local(candidate: Candidate, folder: OutputFolder) -> ModuleRecord | Sk
     """Copy a module that lld saved while it linked, and its index."""
     try:
         with opened(candidate.path) as source:
+            stamp = source.stamp
             bitcode = source.read(0, source.size)
         if not bitcode:
             raise NoModule(Reason.EMPTY_BITCODE)
@@ -269,7 +291,7 @@ def _copy_local(candidate: Candidate, folder: OutputFolder) -> ModuleRecord | Sk
         return Skipped(what=candidate.name, reason=Reason.NOT_BITCODE, detail=str(error))
     except Unwritable as error:
         return Skipped(what=candidate.name, reason=Reason.UNWRITABLE, detail=str(error))
-    return _record(candidate, candidate.name, producer, "", False, files)
+    return _record(candidate, stamp, candidate.name, producer, "", False, files)
 
 
 def _read_index(path: str) -> bytes:
@@ -351,19 +373,23 @@ def _remove_stale(root: Path, stale: Mapping[str, ModuleRecord]) -> None:
 class _Tally:
     """Counts over the records."""
 
-    modules: int = 0
+    names: list[str] = field(default_factory=list)
     reused: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     levels: Counter[str] = field(default_factory=Counter)
     producers: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def modules(self) -> int:
+        return len(self.names)
+
     def add(self, record: Record) -> None:
         if isinstance(record, Skipped):
             self.skipped[record.reason.value] += 1
             self.examples.setdefault(record.reason.value, ": ".join(filter(None, (record.what, record.detail))))
             return
-        self.modules += 1
+        self.names.append(record.module)
         if record.level:
             self.levels[record.level] += 1
         self.producers[record.producer or "unknown"] += 1

@@ -11,7 +11,6 @@ from pymlgo.corpus.candidates import Candidate, Skipped
 from pymlgo.corpus.compile_database import read_compile_database
 from pymlgo.corpus.extract import ExtractOptions, ExtractResult, extract
 from pymlgo.corpus.link_inputs import read_aquery, read_archive, read_directory, read_params
-from pymlgo.corpus.thinlto import extract_local
 from pymlgo.errors import ConfigError
 
 InputType = Literal["json", "params", "directory", "bazel_aquery", "archive"]
@@ -52,6 +51,8 @@ def extract_corpus(
                 "a local ThinLTO build takes no input",
                 hint="its modules are found below --obj-base-dir (the folder that lld wrote *.3.import.bc to)",
             )
+        from pymlgo.corpus.thinlto import extract_local  # starts clang, which few inputs need
+
         return extract_local(obj_base_dir or Path(), output_dir, options)
     if input_path is None:
         raise ConfigError("an input is needed", hint="give --input, or --thinlto-build=local with --obj-base-dir")

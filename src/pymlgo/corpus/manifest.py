@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -87,11 +87,16 @@ class Manifest:
 
 def write_manifest(root: Path, manifest: Manifest, records: Iterable[Record]) -> None:
     """Write the manifest; `records` may be a generator, of which only one is held at a time."""
+    write_manifest_lines(root, manifest, (_line(_row(record)) for record in records))
+
+
+def write_manifest_lines(root: Path, manifest: Manifest, lines: Iterable[str]) -> None:
+    """Write the manifest from its lines, as `Journal.lines` has them."""
     head = {"schema": SCHEMA, **manifest.about, "modules": manifest.modules, "skipped": dict(manifest.skipped)}
     with writing(root / MANIFEST_FILE) as stream:
-        stream.write(_line(head))
-        for record in records:
-            stream.write(_line(_row(record)))
+        stream.write(f"{_line(head)}\n".encode())
+        for line in lines:
+            stream.write(f"{line}\n".encode())
 
 
 def read_manifest(root: Path) -> Iterator[Record]:
@@ -145,23 +150,22 @@ class Journal:
 
     def add(self, record: Record) -> None:
         """Append a record."""
-        row = _row(record)
-        if isinstance(record, ModuleRecord):
-            row["stamp"] = record.stamp
         if self._stream:
-            self._stream.write(json.dumps(row) + "\n")
+            stamp = " ".join(map(str, record.stamp)) if isinstance(record, ModuleRecord) else ""
+            self._stream.write(f"{_line(_row(record))}\t{stamp}\n")
 
     def flush(self) -> None:
         """Hand what was added to the kernel."""
         if self._stream:
             self._stream.flush()
 
-    def records(self) -> Iterator[Record]:
-        """Everything that was added so far."""
+    def lines(self) -> Iterator[str]:
+        """The manifest's line for everything that was added so far."""
         self.flush()
         with self.path.open(encoding="utf-8", errors="surrogateescape") as stream:
             stream.readline()
-            yield from _records(stream, self.path)
+            for line in stream:
+                yield line.rpartition("\t")[0]
 
     def remove(self) -> None:
         """The run is complete."""
@@ -191,18 +195,22 @@ def _row(record: Record) -> dict[str, object]:
     return row | {"detail": record.detail} if record.detail else row
 
 
-def _line(row: Mapping[str, object]) -> bytes:
-    return json.dumps(row).encode() + b"\n"
+def _line(row: Mapping[str, object]) -> str:
+    return json.dumps(row)  # ASCII only, and tabs are escaped
 
 
 def _whole_records(stream: TextIO) -> Iterator[ModuleRecord]:
     for line in stream:
-        try:
-            record = _record(json.loads(line))
-        except (ValueError, KeyError, TypeError):
+        row, _, stamp = line.rpartition("\t")
+        if not stamp.endswith("\n"):
             return  # cut off in the middle of a line
-        if isinstance(record, ModuleRecord):
-            yield record
+        try:
+            record = _record(json.loads(row))
+            if isinstance(record, ModuleRecord):
+                size, modified = map(int, stamp.split())
+                yield replace(record, stamp=(size, modified))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return
 
 
 def _records(stream: TextIO, path: Path) -> Iterator[Record]:
@@ -216,10 +224,9 @@ def _records(stream: TextIO, path: Path) -> Iterator[Record]:
 def _record(row: dict[str, object]) -> Record:
     if "skipped" in row:
         return Skipped(what=str(row["skipped"]), reason=Reason(str(row["reason"])), detail=str(row.get("detail", "")))
-    files, stamp = row["files"], row.get("stamp", (0, 0))
-    if not isinstance(files, dict) or not isinstance(stamp, list | tuple):
+    files = row["files"]
+    if not isinstance(files, dict):
         raise TypeError
-    size, modified = stamp
     return ModuleRecord(
         module=str(row["module"]),
         object_path=str(row.get("object", "")),
@@ -231,7 +238,6 @@ def _record(row: dict[str, object]) -> Record:
         level=str(row.get("level", "")),
         lto=bool(row.get("lto", False)),
         files=tuple(WrittenFile(suffix, str(digest), _integer(size)) for suffix, (digest, size) in files.items()),
-        stamp=(_integer(size), _integer(modified)),
     )
 
 

@@ -53,11 +53,12 @@ class MemorySource:
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A stretch of an open file: `length` bytes from `start` on."""
+    """A stretch of an open file: `length` bytes from `start` on; `stamp` is the file's size and modification time."""
 
     descriptor: int
     start: int
     length: int
+    stamp: tuple[int, int] = (0, 0)
 
     @property
     def size(self) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -37,6 +38,8 @@ def map_in_order(
     """
     most = max(1, workers or os.cpu_count() or 1)
     if in_threads:
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(most) as threads:
             yield from _windowed(threads, work, items, most, chunk=1)
         return
@@ -44,6 +47,9 @@ def map_in_order(
     if processes < 2:
         yield from map(work, items)
         return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     # A fresh interpreter: forking a process that has threads (progress, numpy) can deadlock the child.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_ignore_interrupt) as pool:
