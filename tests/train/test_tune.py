@@ -1,0 +1,101 @@
+"""The search per module: never worse, repeatable, replayable."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pymlgo.corpus.description import Corpus
+from pymlgo.errors import CorpusError
+from pymlgo.rollout import Job, LocalExecutor, Overrides, PipesBackend, PluginBackend, RolloutResult
+from pymlgo.toolchain.advisor import advisor_plugin, advisor_plugins
+from pymlgo.toolchain.llvm import find_llvm
+from pymlgo.train.tune import tune
+from tiny_corpus import make_corpus
+
+pytestmark = pytest.mark.llvm
+
+
+@pytest.fixture(scope="module")
+def corpus(clang22: Path, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return make_corpus(clang22, tmp_path_factory.mktemp("corpus"), projects=2, modules=2)
+
+
+def overrides_in(file: Path) -> dict[int, int]:
+    lines = [line.split() for line in file.read_text().splitlines()]
+    return {int(key, 16): int(advice) for key, advice in lines}
+
+
+def test_the_search_finds_smaller_objects_and_is_repeatable(corpus: Corpus, clang22: Path, tmp_path: Path) -> None:
+    backend = PipesBackend(llvm=find_llvm(clang=clang22))
+    with LocalExecutor(2) as executor:
+        first, again = (
+            tune(corpus.modules, tmp_path / name, backend=backend, executor=executor, max_compiles=20, seed=1)
+            for name in ("first", "again")
+        )
+    assert first.modules == again.modules
+    assert first.text_change_percent < 0
+    assert first.improved > 0
+    assert first.compiles <= 20 * len(corpus.modules)
+    for each in first.modules:
+        assert each.tuned_text_bytes <= each.default_text_bytes
+        assert each.compiles <= 20
+        file = f"{each.name}.overrides"
+        assert len(overrides_in(tmp_path / "first" / file)) == each.overrides
+        assert (tmp_path / "first" / file).read_text() == (tmp_path / "again" / file).read_text()
+
+
+def test_the_command_line_tunes_and_the_plugin_replays(corpus: Corpus, clang22: Path, tmp_path: Path, run_mlgo) -> None:
+    code, out, _ = run_mlgo(
+        *("tune", "--corpus", corpus.root, "--max-compiles", "8", "-o", tmp_path / "o"),
+        *("--modules", "^p0/", "--backend", "pipes", "--json"),
+    )
+    found = json.loads(out)
+    assert code == 0
+    assert found["schema"] == "pymlgo/tune-1"
+    assert [each["name"] for each in found["modules"]] == ["p0/m0", "p0/m1"]
+    llvm = find_llvm(clang=clang22)
+    if llvm.major not in advisor_plugins():
+        pytest.skip("no advisor plugin for LLVM 22 is installed")
+    backend = PluginBackend(llvm=llvm, plugin=advisor_plugin(llvm))
+    for module, each in zip(corpus.modules, found["modules"], strict=False):
+        recorded = backend.run(Job(module=module, record=True, names=True))
+        assert isinstance(recorded, RolloutResult)
+        assert recorded.trajectory is not None
+        advice = overrides_in(tmp_path / "o" / f"{module.name}.overrides")
+        replayed = backend.run(Job(module=module, overrides=Overrides(advice=advice, recorded=recorded.trajectory)))
+        assert isinstance(replayed, RolloutResult)
+        assert replayed.sizes.text_bytes == each["tuned_text_bytes"]
+
+
+def test_bad_input_is_named(corpus: Corpus, clang22: Path, tmp_path: Path, run_mlgo) -> None:
+    base = ("tune", "--corpus", corpus.root, "-o", tmp_path / "o")
+    assert run_mlgo(*base, "--max-compiles", "1")[0] == 2
+    code, _, err = run_mlgo(*base, "--modules", "(")
+    assert code == 2
+    assert "regular expression" in err
+    code, _, err = run_mlgo(*base, "--modules", "nothing-like-it")
+    assert code == 1
+    assert re.search("no modules to tune", err)
+    backend = PipesBackend(llvm=find_llvm(clang=clang22))
+    with LocalExecutor(1) as executor, pytest.raises(CorpusError):
+        tune([], tmp_path, backend=backend, executor=executor, max_compiles=3, seed=1)
+
+
+def test_a_module_that_does_not_compile_is_counted(corpus: Corpus, clang22: Path, tmp_path: Path, run_mlgo) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(corpus.root, copy)
+    (copy / "p0/m0.bc").write_bytes(b"BC\xc0\xde damaged")
+    code, out, _ = run_mlgo(
+        "tune", "--corpus", copy, "-o", tmp_path / "o", "--max-compiles", "2", "--backend", "pipes", "--json"
+    )
+    found = json.loads(out)
+    assert code == 1
+    assert found["failed"] == 1
+    assert found["failed_modules"]["p0/m0"].startswith("bad bitcode")
+    assert not (tmp_path / "o/p0/m0.overrides").exists()
