@@ -1,7 +1,7 @@
 """The watch over a compiler: its end, its stderr and its silence, while another thread talks with it.
 
-The thread that talks reads the pipe with a plain blocking read. A poll before each read would cost as much as reading
-and answering together (the caches are cold: the compiler has just used them), so all waiting with limits is done here.
+The thread that talks reads the pipe with a plain blocking read; all waiting with limits is done here, since a poll before
+each read would be one more system call at every decision.
 """
 
 from __future__ import annotations

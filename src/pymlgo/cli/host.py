@@ -125,11 +125,11 @@ def _serve(arguments: argparse.Namespace, problem: Problem, on_header: AdviseFor
 def _answers(arguments: argparse.Namespace) -> tuple[Problem, AdviseFor]:
     """The problem, and who answers."""
     from pymlgo.errors import ConfigError, PolicyError
-    from pymlgo.problem import default_advice, has_default, problem_named
+    from pymlgo.problem import default_advice, problem_named, require_default
 
     if arguments.policy is None:
         problem = problem_named(arguments.problem or "inlining")
-        has_default(problem)
+        require_default(problem)
         return problem, lambda header: default_advice(problem, header)
     from pymlgo.policy.directory import load_policy
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pymlgo.problem.default import default_advice, default_flags, has_default
+from pymlgo.problem.default import default_advice, default_flags, require_default
 from pymlgo.problem.problems import EVICTION, INLINING, PRIORITY, PROBLEMS, Problem, problem_named
 
 __all__ = [
@@ -13,6 +13,6 @@ __all__ = [
     "Problem",
     "default_advice",
     "default_flags",
-    "has_default",
     "problem_named",
+    "require_default",
 ]

@@ -15,7 +15,7 @@ NO_STOP = 1e9
 """A growth that no module reaches. LLVM's default is 2 (SizeIncreaseThreshold in MLInlineAdvisor.cpp, LLVM 22)."""
 
 
-def has_default(problem: Problem) -> None:
+def require_default(problem: Problem) -> None:
     """Nothing, where LLVM says what its own heuristic would do.
 
     Raises:
@@ -43,7 +43,7 @@ def default_advice(problem: Problem, header: Header) -> Advise:
         ConfigError: LLVM does not say its own decision for this problem.
         ChannelError: this compiler was started without the option that makes it say so.
     """
-    has_default(problem)
+    require_default(problem)
     feature = problem.default_feature or ""
     if feature not in {spec.name for spec in header.features}:
         raise ChannelError(
