@@ -1,7 +1,7 @@
 """The watch over a compiler: its end, its stderr and its silence, while another thread talks with it.
 
-The thread that talks reads the pipe with a plain blocking read; all waiting with limits is done here, since a poll before
-each read would be one more system call at every decision.
+The thread that talks reads the pipe with a plain blocking read; all waiting with limits is done here, since a poll
+before each read would be one more system call at every decision.
 """
 
 from __future__ import annotations
