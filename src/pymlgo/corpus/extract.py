@@ -136,6 +136,8 @@ def extract(
     stale = {record.module: record for record in _old_records(output_dir)}
     settings = {"options": asdict(options) | {"workers": None}, "source": dict(source)}
     with Journal(output_dir, settings) as journal:
+        if journal.reusable:
+            folder.remove_leftovers()
         tally = _Tally()
         with progress("extracting", len(resolved)) as (advance, note):
             for records in _extracted(resolved, folder, options, journal, tally):

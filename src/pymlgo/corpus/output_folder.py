@@ -6,6 +6,7 @@ import errno
 import hashlib
 import itertools
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pymlgo.errors import CorpusError
 FATAL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENODEV})
 """Errors of the disk, which the next module would meet too."""
 
+_TEMPORARY = re.compile(r"\.[0-9]+-[0-9]+\.part")
 _numbers = itertools.count()
 
 
@@ -67,6 +69,12 @@ class OutputFolder:
                 ) from error
             raise Unwritable(f"{module}{suffix}: {error.strerror}") from error
         return WrittenFile(suffix, hashlib.sha256(data).hexdigest(), len(data))
+
+    def remove_leftovers(self) -> None:
+        """Remove the half-written files of a run that was killed."""
+        for path in Path(self.root).rglob(".*-*.part"):
+            if _TEMPORARY.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
     def _directory(self, folder: str) -> str:
         path = self.root
