@@ -158,6 +158,20 @@ def test_bitcode_of_a_newer_llvm_is_counted(clang19: Path, corpus: Corpus) -> No
     assert outcome.reason in ("bad bitcode", "compiler error")
 
 
+def test_clang_19_is_told_right(clang19: Path, tmp_path: Path) -> None:
+    # It sends its default in the place of a feature: the echo must be right, and a policy must see that feature.
+    older = find_llvm(clang=clang19)
+    module = make_corpus(clang19, tmp_path, projects=1, modules=1).modules[0]
+    plain = succeeded(PlainBackend(llvm=older).run(Job(module=module)))
+    echoed = succeeded(PipesBackend(llvm=older).run(Job(module=module, record=True)))
+    assert echoed.trajectory is not None
+    assert echoed.trajectory.default is not None
+    assert set(echoed.trajectory.default.tolist()) == {0, 1}
+    assert (echoed.sizes, echoed.changed) == (plain.sizes, 0)
+    by_blocks = threshold_policy(TensorSpec("callee_basic_block_count", "int64_t", (1,)), threshold=10**6)
+    assert succeeded(PipesBackend(llvm=older).run(Job(module=module, policy=by_blocks))).sizes != plain.sizes
+
+
 def test_a_crash_is_counted(corpus: Corpus, llvm: LLVM) -> None:
     crashing = with_flags(corpus.modules[0], b"-mllvm", b"-opt-bisect-limit=x")
     assert failed(PlainBackend(llvm=llvm).run(Job(module=crashing))).reason == "compiler error"

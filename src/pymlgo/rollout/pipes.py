@@ -57,9 +57,15 @@ class PipesBackend:
         with_names = job.names and problem.name == "inlining"
         if with_names:
             command += remark_flags(command, remarks)
+        correct = problem.correction(self.llvm)
+        only_served = job.policy is not None and job.overrides is None and not job.record
+        # An LLVM whose default has to be corrected loses a feature by it; who needs no default asks for none.
+        without_default = correct is not None and only_served
+        flags = problem.serving_flags if without_default else problem.channel_flags
         done = host(
             command,
-            flags=lambda base: problem.channel_flags(self.llvm, base),
+            flags=lambda base: flags(self.llvm, base),
+            correct=None if without_default else correct,
             on_header=lambda header: _advise(job, problem, header, recorder),
             check_advice=problem.check_advice,
             listener=recorder,
