@@ -11,12 +11,11 @@ from pymlgo.evaluate.evaluation import sum_up
 from pymlgo.evaluate.statistics import (
     ModuleChange,
     best_module,
-    change_percent,
     geomean_change_percent,
     total_change_interval,
     worst_module,
 )
-from pymlgo.rollout import Outcome, RolloutFailure, RolloutResult, Sizes
+from pymlgo.rollout import Outcome, RolloutFailure, RolloutResult, Sizes, change_percent
 
 
 def result(module: str, text: int, *, backend: str = "pipes", cpu_s: float = 1.0, changed: int = 0) -> RolloutResult:

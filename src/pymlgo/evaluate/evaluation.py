@@ -12,12 +12,11 @@ from pymlgo.evaluate.statistics import (
     ExtremeModule,
     ModuleChange,
     best_module,
-    change_percent,
     geomean_change_percent,
     total_change_interval,
     worst_module,
 )
-from pymlgo.rollout.job import Outcome, RolloutFailure, RolloutResult, failures_by_reason
+from pymlgo.rollout import Outcome, RolloutFailure, RolloutResult, change_percent, failures_by_reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymlgo.arrays import Int64Array
+from pymlgo.rollout import change_percent
 
 BOOTSTRAP_DRAWS = 10_000
 BOOTSTRAP_SEED = 20_240
@@ -37,11 +38,6 @@ class ExtremeModule:
     policy_text_bytes: int
     change_bytes: int
     change_percent: float
-
-
-def change_percent(before: int, after: int) -> float:
-    """How much `after` differs from `before`, in per cent; 0 where there was nothing."""
-    return 100.0 * (after - before) / before if before else 0.0
 
 
 def total_change_interval(before: Int64Array, after: Int64Array) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from pymlgo.rollout.job import (
     RolloutResult,
     Sizes,
     Trajectory,
+    change_percent,
     failures_by_reason,
 )
 from pymlgo.rollout.keys import decision_key
@@ -38,6 +39,7 @@ __all__ = [
     "RolloutResult",
     "Sizes",
     "Trajectory",
+    "change_percent",
     "decision_key",
     "failures_by_reason",
     "fastest_backend",

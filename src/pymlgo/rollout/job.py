@@ -130,3 +130,8 @@ def failures_by_reason(outcomes: Sequence[Outcome]) -> dict[str, int]:
     """How many of the outcomes failed for each reason, sorted by reason."""
     reasons = [each.reason for each in outcomes if isinstance(each, RolloutFailure)]
     return {reason: reasons.count(reason) for reason in sorted(set(reasons))}
+
+
+def change_percent(before: int, after: int) -> float:
+    """How much `after` differs from `before`, in per cent; 0 where there was nothing."""
+    return 100.0 * (after - before) / before if before else 0.0

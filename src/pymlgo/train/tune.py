@@ -23,9 +23,18 @@ import numpy as np
 from pymlgo.atomic_file import write_text
 from pymlgo.corpus.description import Module
 from pymlgo.errors import CorpusError
-from pymlgo.evaluate.statistics import change_percent
 from pymlgo.progress import progress
-from pymlgo.rollout import Backend, Executor, Job, Outcome, Overrides, RolloutFailure, RolloutResult, Trajectory
+from pymlgo.rollout import (
+    Backend,
+    Executor,
+    Job,
+    Outcome,
+    Overrides,
+    RolloutFailure,
+    RolloutResult,
+    Trajectory,
+    change_percent,
+)
 from pymlgo.toolchain.advisor import overrides_text
 from pymlgo.train.attribution import attribute
 from pymlgo.train.flips import Flip, FlipPlanner

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from pymlgo.corpus.description import Module
 from pymlgo.corpus.names import project_of
-from pymlgo.evaluate.statistics import change_percent
 from pymlgo.policy.policy import Policy
-from pymlgo.rollout import Backend, Executor, Job, Outcome, PlainBackend, RolloutResult, Sizes
+from pymlgo.rollout import Backend, Executor, Job, Outcome, PlainBackend, RolloutResult, Sizes, change_percent
 from pymlgo.toolchain.llvm import LLVM
 
 Spent = Callable[[Outcome], None]
