@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from pymlgo.toolchain.advisor import advisor_plugins
 from pymlgo.toolchain.capabilities import Capabilities, probe
 from pymlgo.toolchain.experiment import Capability
 from pymlgo.toolchain.llvm import find_llvm, find_llvms, llvm_of
@@ -13,13 +15,25 @@ from pymlgo.toolchain.probes import DESCRIPTIONS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """The LLVMs in the order in which they are chosen: the first is the one that commands use."""
+    """The LLVMs in the order in which they are chosen: the first is the one that commands use.
+
+    `advisor_plugins` are those of this package, by LLVM major.
+    """
 
     llvms: tuple[Capabilities, ...]
+    advisor_plugins: Mapping[int, Path] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """A table for each LLVM, with a hint under each gap."""
-        return "\n\n".join(_table(each) for each in self.llvms)
+        return "\n\n".join("\n".join((_table(each), *self._plugin_lines(each))) for each in self.llvms)
+
+    def _plugin_lines(self, llvm: Capabilities) -> tuple[str, ...]:
+        major = int(llvm.version.partition(".")[0])
+        if major in self.advisor_plugins:
+            return (f"  {'our plugin':<18}  yes  {self.advisor_plugins[major]}",)
+        hint = f"with LLVM's headers (Debian: llvm-{major}-dev) install pymlgo again" if major in (19, 22) else ""
+        none = f"  {'our plugin':<18}  no   there is none for LLVM {major}"
+        return (none, f"{'':<22}hint: {hint}") if hint else (none,)
 
 
 def examine(*, clang: Path | str | None = None, use_cache: bool = True) -> DoctorReport:
@@ -30,7 +44,8 @@ def examine(*, clang: Path | str | None = None, use_cache: bool = True) -> Docto
     """
     # Without any, `find_llvm` raises the error that says what to install.
     llvms = (llvm_of(clang),) if clang is not None else find_llvms() or (find_llvm(),)
-    return DoctorReport(llvms=tuple(probe(each, use_cache=use_cache) for each in llvms))
+    probed = tuple(probe(each, use_cache=use_cache) for each in llvms)
+    return DoctorReport(llvms=probed, advisor_plugins=advisor_plugins())
 
 
 def _table(llvm: Capabilities) -> str:
