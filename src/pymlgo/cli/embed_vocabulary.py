@@ -90,10 +90,7 @@ def _module(path: Path, mode: str) -> ParsedModule:
     from pymlgo.embed.module import ReadOptions, read_ir, read_mir
 
     read = read_mir if mode == "mir" else read_ir
-    options = ReadOptions(definitions=False)
-    if str(path) == "-":
-        return read(sys.stdin.buffer.read(), options=options, name="<stdin>")
-    return read(path, options=options)
+    return read(path, options=ReadOptions(definitions=False))
 
 
 def _triplets(arguments: argparse.Namespace) -> int:

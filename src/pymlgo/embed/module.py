@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -155,7 +156,7 @@ def read_ir(
     """LLVM IR, bitcode or text, from a file or from its bytes.
 
     Args:
-        source: a path, or the content.
+        source: a path (`-`: standard input), or the content.
         options: what to read, and how.
         reader: the process to read in; one is started for this module if there is none.
         name: what messages call the module; the path by default.
@@ -238,6 +239,8 @@ def _arguments(options: ReadOptions) -> tuple[str, ...]:
 def _content(source: Path | str | bytes) -> tuple[bytes, Path | None, tuple[int, ...]]:
     if isinstance(source, bytes):
         return source, None, ()
+    if str(source) == "-":
+        return sys.stdin.buffer.read(), None, ()
     path = Path(source)
     try:
         stamp = _stamp(path)

@@ -83,8 +83,7 @@ def _text(arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def _module(name: str, *, mir: bool, definitions: bool) -> ParsedModule:
-    source: bytes | Path = sys.stdin.buffer.read() if name == "-" else Path(name)
-    return (read_mir if mir else read_ir)(source, options=ReadOptions(definitions=definitions))
+    return (read_mir if mir else read_ir)(Path(name), options=ReadOptions(definitions=definitions))
 
 
 def _embeddings(arguments: argparse.Namespace, module: ParsedModule) -> Iterator[str]:
