@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from compiled_graphs import check_graph, random_inputs
 
+from pymlgo.emit import cxx
 from pymlgo.errors import PolicyError
 from pymlgo.policy.builder import GraphBuilder, Value
 from pymlgo.policy.graph import Graph
@@ -348,8 +349,18 @@ def random_node(make: GraphBuilder, rng: np.random.Generator, pool: list[Value])
             return make.apply(op, x, axes=(axis,), keep_dims=bool(rng.integers(0, 2)))
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(6, 120))])
-def test_random_graphs(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *range(6),
+        58,
+        62,
+        *(pytest.param(seed, marks=pytest.mark.full) for seed in range(6, 120) if seed not in (58, 62)),
+    ],
+)
+def test_random_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    if seed % 2 == 0:  # where g++ has made wrong code
+        monkeypatch.setattr(cxx, "FLAGS", tuple("-O3" if each == "-O2" else each for each in cxx.FLAGS))
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, 60)
-    check_graph(graph, random_inputs(graph, rng, 60), tmp_path, cxx=("g++", "clang++-22")[seed % 2])
+    check_graph(graph, random_inputs(graph, rng, 60), tmp_path, cxx="clang++-22" if seed % 4 == 3 else "g++")

@@ -7,6 +7,7 @@ is copied there. Outputs are computed into the caller's buffers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +16,6 @@ from pymlgo.emit.rows import OVER_ROWS, SAME_ELEMENTS, Region
 from pymlgo.emit.views import Shape, View, contiguous, squeezed
 from pymlgo.policy.graph import Node
 from pymlgo.policy.operands import integer, integers
-from pymlgo.policy.values import ValueType
 
 JOINS = frozenset({"CONCATENATION", "PACK"})
 VIEWS = SAME_ELEMENTS | {"TRANSPOSE", "SLICE", "TILE"}
@@ -49,7 +49,8 @@ def laid_out(program: Program, regions: Iterable[Region]) -> Layout:
 class _Builder:
     def __init__(self, program: Program, regions: Iterable[Region]) -> None:
         self.program = program
-        self.types: dict[str, ValueType] = dict(program.types)
+        self.types = program.types
+        self.names = set(program.types)
         self.producers = {node.output: node for node in program.nodes}
         self.region_of = {member: region.select for region in regions for member in region.members}
         self.layout = Layout()
@@ -178,7 +179,7 @@ class _Builder:
     def _copy(self, source: View, place: View, type_name: str) -> View:
         name = self._fresh(f"{place.origin}_copy")
         place = replace(place, origin=name, aligned=True)
-        self.types[name] = ValueType(type_name, place.shape)
+        self.names.add(name)
         self._add(Node(op=COPY, inputs=(source.origin,), output=name), [source], place, type_name)
         return place
 
@@ -192,12 +193,12 @@ class _Builder:
         shape = shape if shape is not None else made.shape if made else ()
         type_name = made.type if made else "float"
         buffer = f"b_{value}"
-        self.layout.buffers[buffer] = (type_name, ValueType(type_name, shape).element_count)
+        self.layout.buffers[buffer] = (type_name, math.prod(shape))
         return _whole(buffer, value, shape, self.region_of.get(value, "") if region is None else region)
 
     def _fresh(self, name: str) -> str:
         return next(
-            each for each in _numbered(name) if each not in self.types and f"b_{each}" not in self.layout.buffers
+            each for each in _numbered(name) if each not in self.names and f"b_{each}" not in self.layout.buffers
         )
 
 

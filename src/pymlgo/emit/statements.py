@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -17,7 +18,6 @@ from pymlgo.emit.rows import Region
 from pymlgo.emit.tables import Tables
 from pymlgo.emit.views import Shape, View
 from pymlgo.policy.operands import integer, integers, real
-from pymlgo.policy.values import ValueType
 
 _ROW, _OUTSIDE_ROW = "r", "row"
 _NAMES = ("i", "j", "k", "l", "m", "n", "p", "q", "s")
@@ -151,9 +151,19 @@ class Body:
             return f"{values}[finite_bucket(static_cast<float>({operands[0]}), {levels})]"
         op = item.node.op
         if op == "SELECT_V2":
-            source_type = item.type
+            return self._selected(item, *operands)
         self.tables.uses_operator(op, source_type, item.type)
         return expression(op, operands, source_type, item.type)
+
+    def _selected(self, item: Item, condition: str, then: str, other: str) -> str:
+        """Both choices are read before one is taken: g++ 12 makes wrong code of reads that it must mask (-O3, AVX2)."""
+        choices = []
+        for side, value in (("then", then), ("else", other)):
+            if value.endswith("]"):
+                self.line(f"const {item.type} {side}_{item.result.origin} = {value};")
+                value = f"{side}_{item.result.origin}"
+            choices.append(value)
+        return expression("SELECT_V2", [condition, *choices], item.type, item.type)
 
     def _gathered(self, item: Item, step: Step, indices: Sequence[str]) -> str:
         table, chosen = item.operands
@@ -183,7 +193,7 @@ class Body:
                 self._reduce(item)
 
     def _row_loop_count(self, item: Item) -> str:
-        rows = ValueType("float", item.result.shape[:-1]).element_count
+        rows = math.prod(item.result.shape[:-1])
         region = self.open_region if item.region else None
         if region is None:
             return str(rows)
@@ -194,7 +204,7 @@ class Body:
         x, y = item.operands[0], item.result
         weights, bias = self.tables.dense(item.node)
         outputs, inputs = y.shape[-1], x.shape[-1]
-        rows = ValueType("float", y.shape[:-1]).element_count
+        rows = math.prod(y.shape[:-1])
         relu = "true" if item.node.attributes["activation"] == "relu" else "false"
         self.line(
             f"dense<{inputs}, {outputs}, {relu}, {rows}>({self._row_loop_count(item)}, "
@@ -254,7 +264,7 @@ class Body:
         axes = integers(node.attributes, "axes")
         kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
         reduced = tuple(size if axis in axes else 1 for axis, size in enumerate(x.shape))
-        count = ValueType("float", reduced).element_count
+        count = math.prod(reduced)
         largest = node.op == "REDUCE_MAX"
         with self.loops(kept) as outer, self.block():
             self.line(f"float made = {self.element(x, outer) if largest else '0.0f'};")
@@ -321,8 +331,8 @@ def _spread(loop_indices: Sequence[str], shape: Shape) -> list[str]:
 def _summary(step: Step) -> str:
     """What the lines below compute."""
     item = step.items[0]
-    made = ValueType(item.type, item.result.shape)
-    what = "neighbours" if len(step.items) > 1 else item.node.op
+    made = f"{item.type}[{', '.join(map(str, item.result.shape))}]"
+    what = "elementwise" if len(step.items) > 1 else item.node.op
     names = ", ".join(each.result.origin for each in step.items[:3]) + (", …" if len(step.items) > 3 else "")
     rows = ", for the kept rows" if step.region else ""
     return f"{names}: {what}, {made}{rows}"
