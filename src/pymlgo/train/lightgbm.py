@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,11 @@ class LightGBMLearner:
     rate: float = 0.1
     leaf_share: float = 0.003
     l2: float = 30.0
+
+    @property
+    def for_selection(self) -> LightGBMLearner:
+        """One bag."""
+        return dataclasses.replace(self, bags=1)
 
     def fit(self, features: Float64Array, target: Float64Array, generator: np.random.Generator) -> LightGBMModel:
         """A model of features f64[n, f] → target f64[n]."""

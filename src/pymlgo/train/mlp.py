@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,11 @@ class MLPLearner:
     batch: int = 128
     rate: float = 2e-3
     decay: float = 0.05
+
+    @property
+    def for_selection(self) -> MLPLearner:
+        """One net."""
+        return dataclasses.replace(self, nets=1)
 
     def fit(self, features: Float64Array, target: Float64Array, generator: np.random.Generator) -> MLPModel:
         """A model of features f64[n, f] → target f64[n]."""

@@ -31,6 +31,10 @@ class Learner(Protocol):
     def name(self) -> str:
         """What the command line calls it."""
 
+    @property
+    def for_selection(self) -> Learner:
+        """A cheaper learner of the same kind, for the many fits that compare features and margins."""
+
     def fit(self, features: Float64Array, target: Float64Array, generator: np.random.Generator) -> Model:
         """A model of f64[n, f] → f64[n]; the same for equal arguments."""
 

@@ -65,7 +65,7 @@ def compare(
         if not kept or kept in known:
             continue
         known.add(kept)
-        scores = _scores_of_unseen(used, columns, modules, learner, seed)
+        scores = _scores_of_unseen(used, columns, modules, learner.for_selection, seed)
         dropped = tuple(name for name in names if name not in kept)
         for margin in MARGINS:
             estimate = estimated_percent(used, decisions(scores, used.default, margin), modules)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +49,11 @@ class TreeLearner:
     row_share: float = 0.7
     feature_share: float = 0.6
 
+    @property
+    def for_selection(self) -> TreeLearner:
+        """A third of the work; good enough to compare features and margins."""
+        return dataclasses.replace(self, bags=1, trees=max(1, self.trees * 2 // 3))
+
     def fit(self, features: Float64Array, target: Float64Array, generator: np.random.Generator) -> TreeModel:
         """A model of features f64[n, f] → target f64[n]."""
         table = _Binned(features)
@@ -65,27 +71,24 @@ class TreeLearner:
         """One tree: always the leaf with the largest gain is split next."""
         rows = np.flatnonzero(generator.random(len(residual)) < self.row_share)
         count = max(1, round(self.feature_share * table.features))
-        usable = np.zeros(table.features, np.bool_)
-        usable[generator.permutation(table.features)[:count]] = True
+        columns = np.sort(generator.permutation(table.features)[:count])
+        sample = _Sample(table, rows, columns, residual)
         least = max(self.least_in_leaf, min(self.most_in_leaf, int(self.leaf_share * len(residual))))
-        root = _Leaf.of(rows, residual, table.histogram(rows, residual))
+        root = _Leaf(np.arange(len(rows)), sample)
         waiting: list[tuple[float, int, _Leaf, tuple[int, int]]] = []
-        made = 0
 
-        def offer(leaf: _Leaf) -> None:
-            nonlocal made
-            gain, place = leaf.best_split(table, usable, least, self.l2)
+        def offer(leaf: _Leaf, number: int) -> None:
+            gain, place = leaf.best_split(least, self.l2)
             if gain > 0:
-                made += 1
-                heapq.heappush(waiting, (-gain, made, leaf, place))
+                heapq.heappush(waiting, (-gain, number, leaf, place))  # the number decides between equal gains
 
-        offer(root)
+        offer(root, 0)
         leaves = 1
         while waiting and leaves < self.leaves:
-            _, _, leaf, (feature, bin_number) = heapq.heappop(waiting)
-            left, right = leaf.split(table, residual, feature, bin_number)
-            offer(left)
-            offer(right)
+            _, _, leaf, (column, bin_number) = heapq.heappop(waiting)
+            left, right = leaf.split(column, bin_number)
+            offer(left, 2 * leaves)
+            offer(right, 2 * leaves + 1)
             leaves += 1
         return root.structure(table, self.rate, self.l2)
 
@@ -95,38 +98,27 @@ _Node = dict[str, Any]
 
 
 class _Binned:
-    """Features as numbers of bins: `codes` i64[n, f] holds feature * BINS + bin."""
+    """Features as numbers of bins, i32[n, f]."""
 
     def __init__(self, features: Float64Array) -> None:
         self.features = features.shape[1]
         # As the policy will see them.
         values = features.astype(np.float32).astype(np.float64)
         self.edges = [_edges(column) for column in values.T]
-        bins = [np.searchsorted(edges, column) for edges, column in zip(self.edges, values.T, strict=True)]
-        self.codes = np.stack(bins, axis=1) + np.arange(self.features) * BINS if bins else np.zeros((0, 0), np.int64)
-
-    def histogram(self, rows: Int64Array, residual: Float64Array) -> Float64Array:
-        """Rows and sum of residuals in each bin: f64[2, f, BINS]."""
-        codes = self.codes[rows].reshape(-1)
-        size = self.features * BINS
-        counts = np.bincount(codes, minlength=size)
-        sums = np.bincount(codes, np.repeat(residual[rows], self.features), minlength=size)
-        return np.stack([counts.astype(np.float64), sums]).reshape(2, self.features, BINS)
-
-    def goes_left(self, rows: Int64Array, feature: int, bin_number: int) -> Any:
-        """bool[n]: which rows are in this bin or one before it."""
-        return self.codes[rows, feature] <= feature * BINS + bin_number
+        self.bins = np.empty(values.shape, np.int32)
+        for number, edges in enumerate(self.edges):
+            self.bins[:, number] = np.searchsorted(edges, values[:, number])
 
     def predict(self, tree: _Node) -> Float64Array:
         """What the tree says about every row."""
-        made = np.empty(len(self.codes))
-        waiting: list[tuple[_Node, Int64Array]] = [(tree, np.arange(len(self.codes)))]
+        made = np.empty(len(self.bins))
+        waiting: list[tuple[_Node, Int64Array]] = [(tree, np.arange(len(self.bins)))]
         while waiting:
             node, rows = waiting.pop()
             if "leaf_value" in node:
                 made[rows] = node["leaf_value"]
                 continue
-            left = self.goes_left(rows, node["split_feature"], node["bin"])
+            left = self.bins[rows, node["split_feature"]] <= node["bin"]
             waiting += [(node["left_child"], rows[left]), (node["right_child"], rows[~left])]
         return made
 
@@ -139,47 +131,63 @@ def _edges(column: Float64Array) -> Float64Array:
     return distinct[:-1]
 
 
+class _Sample:
+    """The rows and columns that one tree sees."""
+
+    def __init__(self, table: _Binned, rows: Int64Array, columns: Int64Array, residual: Float64Array) -> None:
+        self.columns = columns
+        self.residual = residual[rows]
+        # A bin's number that no other column has: one count over all columns at once.
+        self.codes = table.bins[np.ix_(rows, columns)] + np.arange(len(columns), dtype=np.int32) * np.int32(BINS)
+
+    def histogram(self, rows: Int64Array) -> Float64Array:
+        """Rows and sum of residuals in each bin: f64[2, columns, BINS]."""
+        codes = self.codes[rows].reshape(-1)
+        width = len(self.columns)
+        counts = np.bincount(codes, minlength=width * BINS)
+        sums = np.bincount(codes, np.repeat(self.residual[rows], width), minlength=width * BINS)
+        return np.stack([counts.astype(np.float64), sums]).reshape(2, width, BINS)
+
+
 class _Leaf:
-    """A leaf that may still be split."""
+    """A leaf that may still be split; `rows` are numbers of the sample's rows."""
 
-    def __init__(self, rows: Int64Array, total: float, histogram: Float64Array) -> None:
+    def __init__(self, rows: Int64Array, sample: _Sample, histogram: Float64Array | None = None) -> None:
         self.rows = rows
-        self.total = total
-        self.histogram = histogram
+        self.total = float(sample.residual[rows].sum())
         self.children: tuple[int, int, _Leaf, _Leaf] | None = None
+        self._sample = sample
+        self._histogram = sample.histogram(rows) if histogram is None else histogram
 
-    @classmethod
-    def of(cls, rows: Int64Array, residual: Float64Array, histogram: Float64Array) -> _Leaf:
-        return cls(rows, float(residual[rows].sum()), histogram)
-
-    def best_split(self, table: _Binned, usable: Any, least: int, l2: float) -> tuple[float, tuple[int, int]]:
-        """The gain of the best split and its feature and bin; a gain of 0 if there is none."""
+    def best_split(self, least: int, l2: float) -> tuple[float, tuple[int, int]]:
+        """The gain of the best split and its column and bin; a gain of 0 if there is none."""
         count, total = len(self.rows), self.total
-        left_count, left_sum = np.cumsum(self.histogram, axis=2)
+        left_count, left_sum = np.cumsum(self._histogram, axis=2)
         right_count, right_sum = count - left_count, total - left_sum
-        allowed = (left_count >= least) & (right_count >= least) & usable[:, np.newaxis]
         gain = left_sum**2 / (left_count + l2) + right_sum**2 / (right_count + l2) - total**2 / (count + l2)
-        gain[~allowed] = 0.0
+        gain[(left_count < least) | (right_count < least)] = 0.0
         place = int(np.argmax(gain))
         return float(gain.flat[place]), divmod(place, BINS)
 
-    def split(self, table: _Binned, residual: Float64Array, feature: int, bin_number: int) -> tuple[_Leaf, _Leaf]:
+    def split(self, column: int, bin_number: int) -> tuple[_Leaf, _Leaf]:
         """The two parts; the larger one's histogram is what the smaller one's leaves."""
-        goes_left = table.goes_left(self.rows, feature, bin_number)
-        parts = self.rows[goes_left], self.rows[~goes_left]
-        small = int(len(parts[1]) < len(parts[0]))
-        histograms = [self.histogram, self.histogram]
-        histograms[small] = table.histogram(parts[small], residual)
-        histograms[1 - small] = self.histogram - histograms[small]
-        left, right = (_Leaf.of(rows, residual, each) for rows, each in zip(parts, histograms, strict=True))
-        self.children = feature, bin_number, left, right
+        goes_left = self._sample.codes[self.rows, column] <= column * BINS + bin_number
+        left_rows, right_rows = self.rows[goes_left], self.rows[~goes_left]
+        if len(left_rows) <= len(right_rows):
+            left = _Leaf(left_rows, self._sample)
+            right = _Leaf(right_rows, self._sample, self._histogram - left._histogram)
+        else:
+            right = _Leaf(right_rows, self._sample)
+            left = _Leaf(left_rows, self._sample, self._histogram - right._histogram)
+        self.children = column, bin_number, left, right
         return left, right
 
     def structure(self, table: _Binned, rate: float, l2: float) -> _Node:
         """This leaf and everything below it."""
         if self.children is None:
             return {"leaf_value": rate * self.total / (len(self.rows) + l2)}
-        feature, bin_number, left, right = self.children
+        column, bin_number, left, right = self.children
+        feature = int(self._sample.columns[column])
         return {
             "split_feature": feature,
             "bin": bin_number,
