@@ -29,6 +29,25 @@ def configure(verbs: argparse._SubParsersAction[Any]) -> None:
     entities.add_argument("--mode", choices=MODES, default="llvm", help="IR or machine IR (default: llvm)")
     entities.set_defaults(work=_entities)
 
+    _configure_train(verbs)
+
+    inspect = verbs.add_parser("inspect", help="what a vocabulary holds, and what of some code it lacks")
+    inspect.add_argument("vocabulary", nargs="?", metavar="JSON", help="as LLVM loads it")
+    inspect.add_argument("--shipped", action="store_true", help="the vocabularies of this package")
+    inspect.add_argument("--mode", choices=MODES, default="llvm", help="IR or machine IR (default: llvm)")
+    inspect.add_argument("--corpus", type=Path, action="append", metavar="DIR", help="code to check the coverage of")
+    inspect.add_argument("--json", action="store_true", help="print one JSON object")
+    _add_jobs(inspect)
+    inspect.set_defaults(work=_inspect)
+
+    convert = verbs.add_parser("convert", help="turn a vocabulary of another form into the JSON that LLVM 22 loads")
+    convert.add_argument("input", type=Path, metavar="FILE")
+    convert.add_argument("--from", dest="form", choices=("iith-text", "prefixed-mir"), required=True, help="its form")
+    convert.add_argument("-o", "--output", type=Path, required=True, metavar="JSON")
+    convert.set_defaults(work=_convert)
+
+
+def _configure_train(verbs: argparse._SubParsersAction[Any]) -> None:
     train = verbs.add_parser("train", help="learn a vocabulary from a corpus")
     train.add_argument("inputs", type=Path, nargs="+", metavar="CORPUS", help="corpus folders and modules")
     train.add_argument("-o", "--output", type=Path, required=True, metavar="JSON", help="the vocabulary")
@@ -52,21 +71,6 @@ def configure(verbs: argparse._SubParsersAction[Any]) -> None:
     train.add_argument("--json", action="store_true", help="print one JSON object")
     _add_jobs(train)
     train.set_defaults(work=_train)
-
-    inspect = verbs.add_parser("inspect", help="what a vocabulary holds, and what of some code it lacks")
-    inspect.add_argument("vocabulary", nargs="?", metavar="JSON", help="as LLVM loads it")
-    inspect.add_argument("--shipped", action="store_true", help="the vocabularies of this package")
-    inspect.add_argument("--mode", choices=MODES, default="llvm", help="IR or machine IR (default: llvm)")
-    inspect.add_argument("--corpus", type=Path, action="append", metavar="DIR", help="code to check the coverage of")
-    inspect.add_argument("--json", action="store_true", help="print one JSON object")
-    _add_jobs(inspect)
-    inspect.set_defaults(work=_inspect)
-
-    convert = verbs.add_parser("convert", help="turn a vocabulary of another form into the JSON that LLVM 22 loads")
-    convert.add_argument("input", type=Path, metavar="FILE")
-    convert.add_argument("--from", dest="form", choices=("iith-text", "prefixed-mir"), required=True, help="its form")
-    convert.add_argument("-o", "--output", type=Path, required=True, metavar="JSON")
-    convert.set_defaults(work=_convert)
 
 
 def _add_jobs(parser: argparse.ArgumentParser) -> None:
@@ -137,50 +141,38 @@ def _train(arguments: argparse.Namespace) -> int:
 
     from pymlgo.config import load_config
     from pymlgo.embed.batch import sources_of
-    from pymlgo.embed.transe import TransESettings, train
-    from pymlgo.embed.triplets import Reading, corpus_graph
-    from pymlgo.embed.vocabulary_training import quality_of, vocabulary_of
-    from pymlgo.progress import progress
+    from pymlgo.embed.module import DEFAULT_STOP
+    from pymlgo.embed.transe import TransESettings
+    from pymlgo.embed.triplets import Reading
+    from pymlgo.embed.vocabulary_training import train_vocabulary
 
     flags = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(TransESettings)}
     settings = load_config(TransESettings, arguments.config, flags)
     sources, unusable = sources_of(arguments.inputs)
     mir = arguments.mode == "mir"
-    reading = Reading(
-        mir=mir,
-        predicates=not mir,
-        levels=tuple(arguments.levels.split(",")),
-        **({"stops": tuple(arguments.stops.split(","))} if arguments.stops else {}),
+    levels, stops = tuple(arguments.levels.split(",")), tuple((arguments.stops or DEFAULT_STOP).split(","))
+    corpus = arguments.provenance or ", ".join(path.name for path in arguments.inputs)
+    trained = train_vocabulary(
+        sources,
+        Reading(mir=mir, predicates=not mir, levels=levels, stops=stops),
+        settings,
+        provenance={"corpus": corpus, "licence": arguments.licence},
+        checkpoint=arguments.checkpoint,
+        jobs=arguments.jobs,
     )
-    graph, failures = corpus_graph(sources, reading, jobs=arguments.jobs)
-    with progress("training", settings.epochs) as (advance, note):
-
-        def on_epoch(epoch: int, loss: float) -> None:
-            advance(1)
-            note(f"loss {loss:.4f}")
-
-        model = train(graph, settings, checkpoint=arguments.checkpoint, on_epoch=on_epoch)
-    provenance = {
-        "corpus": arguments.provenance or ", ".join(path.name for path in arguments.inputs),
-        "modules": len(sources) - len(failures),
-        "levels": list(reading.levels),
-        "licence": arguments.licence,
-    }
-    if mir:
-        provenance["stops"] = list(reading.stops)
-    vocabulary_of(model, graph, settings, provenance).save(arguments.output)
-    quality = quality_of(model, graph)
+    trained.vocabulary.save(arguments.output)
+    quality = trained.quality
     if arguments.json:
         from pymlgo.cli.json_output import print_json
 
-        print_json("embed-train-1", {"output": arguments.output, "triplets": len(graph.triplets), "quality": quality})
+        print_json("embed-train-1", {"output": arguments.output, "triplets": trained.triplets, "quality": quality})
     else:
         print(
-            f"{arguments.output}: {len(graph.triplets)} triplets, hit@1 {quality.hit_at_1:.3f}, "
+            f"{arguments.output}: {trained.triplets} triplets, hit@1 {quality.hit_at_1:.3f}, "
             f"hit@10 {quality.hit_at_10:.3f}, analogies {quality.analogies_right}/{quality.analogies_asked}",
             file=sys.stderr,
         )
-    return _report_failures((*unusable, *failures))
+    return _report_failures((*unusable, *trained.failures))
 
 
 def _report_failures(failures: tuple[Any, ...]) -> int:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
 from pymlgo.arrays import Float64Array
+from pymlgo.embed.batch import Failure, Source
 from pymlgo.embed.entities import EntityTable
-from pymlgo.embed.transe import TransE, TransESettings
-from pymlgo.embed.triplets import KnowledgeGraph
+from pymlgo.embed.transe import TransE, TransESettings, train
+from pymlgo.embed.triplets import KnowledgeGraph, Reading, corpus_graph
 from pymlgo.embed.vocabulary import MIRVocabulary, Vocabulary
+from pymlgo.progress import progress
 
 DECIMALS = 5
 """Digits kept in a vocabulary's file: training leaves far fewer that mean something."""
@@ -60,6 +63,61 @@ class VocabularyQuality:
     analogies_right: int
     analogies_asked: int
     """Those of `ANALOGIES` whose four entities were all trained."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainedVocabulary:
+    """A vocabulary with what it was learned from."""
+
+    vocabulary: Vocabulary | MIRVocabulary
+    triplets: int
+    quality: VocabularyQuality
+    failures: tuple[Failure, ...]
+
+
+def train_vocabulary(
+    sources: Sequence[Source],
+    reading: Reading,
+    settings: TransESettings,
+    *,
+    provenance: Mapping[str, object],
+    checkpoint: Path | None = None,
+    jobs: int | None = None,
+) -> TrainedVocabulary:
+    """Learn a vocabulary from modules, with a progress bar; modules that fail are left out and reported.
+
+    Args:
+        sources: the modules.
+        reading: which triplets are taken from them.
+        settings: how to train.
+        provenance: what the file should say of its origin; how it was read and trained is added.
+        checkpoint: where the state is kept; a run continues from it if it is there.
+        jobs: modules read at once; the host's hardware threads if None.
+
+    Raises:
+        CorpusError: no module can be read, or the checkpoint is of another run.
+        ToolchainError: a level is asked for and there is no `opt`.
+    """
+    graph, failures = corpus_graph(sources, reading, jobs=jobs)
+    with progress("training", settings.epochs) as (advance, note):
+
+        def on_epoch(epoch: int, loss: float) -> None:
+            advance(1)
+            note(f"loss {loss:.4f}")
+
+        model = train(graph, settings, checkpoint=checkpoint, on_epoch=on_epoch)
+    about: dict[str, object] = {
+        **provenance,
+        "modules": len(sources) - len(failures),
+        "levels": list(reading.levels),
+        **({"stops": list(reading.stops)} if reading.mir else {}),
+    }
+    return TrainedVocabulary(
+        vocabulary=vocabulary_of(model, graph, settings, about),
+        triplets=len(graph.triplets),
+        quality=quality_of(model, graph),
+        failures=failures,
+    )
 
 
 def vocabulary_of(
