@@ -190,6 +190,19 @@ def test_merged_modules_that_do_not_pair_up_are_reported(build: Build) -> None:
     assert "3 modules, 2 command lines" in result.examples["merged-beyond-splitting"]
 
 
+def test_a_universal_object_gives_a_module_for_each_target(build: Build) -> None:
+    parts = [build.add("a.c", f"{each}.o", *EMBED, f"--target={each}-apple-macos12") for each in ("arm64", "x86_64")]
+    build.entries = []
+    subprocess.run([require_tool("llvm-lipo-22"), "-create", *parts, "-output", build.folder / "both.o"], check=True)
+    build.entries.append({"directory": str(build.folder), "arguments": ["cc", "-c", "a.c", "-o", "both.o"]})
+    assert build.extract().modules == 2
+    triples = {
+        each.command[each.command.index(b"-triple") + 1][:6]
+        for each in read_corpus(build.folder.parent / "out").modules
+    }
+    assert triples == {b"arm64-", b"x86_64"}
+
+
 @pytest.mark.parametrize("flag", ["-flto", "-flto=thin"])
 def test_llvm_ir_objects_get_the_command_line_of_their_compile(flag: str, build: Build) -> None:
     built = build.add("a.c", "a.o", "-Oz", flag, "-march=haswell", "-DUNUSED")

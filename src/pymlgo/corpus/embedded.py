@@ -13,7 +13,8 @@ from pymlgo.corpus import elf
 from pymlgo.corpus.bitcode import BitcodeError, is_bitcode, split_modules
 from pymlgo.corpus.candidates import Reason
 from pymlgo.corpus.description import join_command, split_command
-from pymlgo.corpus.object_file import FileSource, ObjectError, Source
+from pymlgo.corpus.macho import universal_slices
+from pymlgo.corpus.object_file import FileSource, MemorySource, ObjectError, Source
 from pymlgo.corpus.objects import START_BYTES, Kind, kind_of, read_object
 
 BITCODE_SECTION, COMMAND_SECTION = ".llvmbc", ".llvmcmd"
@@ -80,7 +81,7 @@ def opened(path: str, start: int = 0, length: int | None = None) -> Iterator[Fil
 
 
 def embedded_modules(source: Source, names: SectionNames, language: str = "") -> list[Embedded]:
-    """The modules in an object: one, unless a linker merged several (`ld -r`) into it.
+    """The modules in an object: one, unless a linker merged several (`ld -r`) into it, or it is for several targets.
 
     Args:
         source: the object file.
@@ -94,6 +95,9 @@ def embedded_modules(source: Source, names: SectionNames, language: str = "") ->
         kind = kind_of(source.read(0, min(START_BYTES, source.size)))
         if kind is Kind.BITCODE:
             return [Embedded(source.read(0, source.size), None)]
+        if kind is Kind.UNIVERSAL:
+            slices = [MemorySource(source.read(*each)) for each in universal_slices(source)]
+            return [module for each in slices for module in embedded_modules(_no_universal(each), names, language)]
         if kind is Kind.ELF:
             bitcode, command, fat = elf.read_sections(source, (names.bitcode, names.command, FAT_LTO_SECTION))
         elif kind in (Kind.MACHO, Kind.COFF):
@@ -160,6 +164,12 @@ def dumped_modules(path: str, names: SectionNames, objcopy: str, language: str =
             elif b"not found" not in finished.stderr:
                 raise NoModule(Reason.OBJCOPY_FAILED, _last_line(finished.stderr))
         return pair_up(dumped.get(names.bitcode), dumped.get(names.command), language)
+
+
+def _no_universal(source: MemorySource) -> MemorySource:
+    if kind_of(source.read(0, min(START_BYTES, source.size))) is Kind.UNIVERSAL:
+        raise ObjectError("a universal file inside a universal file")
+    return source
 
 
 def _sections_of_other(source: Source, kind: Kind, names: SectionNames) -> list[bytes | None]:

@@ -59,7 +59,7 @@ def universal_slices(source: Source) -> list[tuple[int, int]]:
     (count,) = struct.unpack(">I", source.read(4, 4))
     if count > MOST_SLICES or (count >= 45 and source.size < 8 + count * entry.size):
         raise ObjectError("a Java class, or a damaged universal file")
-    return [tuple(each[2:4]) for each in entry.iter_unpack(source.read(8, count * entry.size))]
+    return [(each[2], each[3]) for each in entry.iter_unpack(source.read(8, count * entry.size))]
 
 
 def _load_commands(source: Source, order: str, wide: bool) -> Iterator[tuple[int, bytes]]:
