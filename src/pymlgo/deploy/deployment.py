@@ -218,8 +218,8 @@ def _toolchain_text(llvm: LLVM) -> str:
             "# cmake -DCMAKE_TOOLCHAIN_FILE=<this file> …\n",
             f'set(CMAKE_C_COMPILER "{clang}")\n',
             f'set(CMAKE_CXX_COMPILER "{cxx}")\n',
-            f'set(CMAKE_C_FLAGS_INIT "{flag}")\n',
-            f'set(CMAKE_CXX_FLAGS_INIT "{flag}")\n',
+            # Not CMAKE_C_FLAGS_INIT: a project's or user's CMAKE_C_FLAGS would replace it.
+            f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX,OBJC,OBJCXX>:{flag}>")\n',
         )
     )
 
