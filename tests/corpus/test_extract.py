@@ -13,7 +13,8 @@ from corpus_builds import EMBED, compile_file, files_of, small_build, write_data
 from conftest import require_tool
 from pymlgo.corpus import extract as extraction
 from pymlgo.corpus import read_corpus, replay_command
-from pymlgo.corpus.extract import ExtractOptions, ExtractResult
+from pymlgo.corpus.extract import ExtractOptions
+from pymlgo.corpus.extract_result import ExtractResult
 from pymlgo.corpus.inputs import extract_corpus
 from pymlgo.corpus.manifest import ModuleRecord, read_manifest, read_manifest_head
 from pymlgo.errors import ConfigError, CorpusError

@@ -12,7 +12,8 @@ from corpus_builds import EMBED, compile_file, files_of, run_peer, small_build, 
 from conftest import require_tool
 from pymlgo.corpus import read_corpus
 from pymlgo.corpus.compare import Verdict, compare_objects
-from pymlgo.corpus.extract import ExtractOptions, ExtractResult
+from pymlgo.corpus.extract import ExtractOptions
+from pymlgo.corpus.extract_result import ExtractResult
 from pymlgo.corpus.inputs import extract_corpus
 from pymlgo.corpus.make import combine_corpora, make_corpus
 from pymlgo.corpus.object_file import ObjectError
@@ -53,6 +54,9 @@ def test_mach_o_and_coff_replay_to_the_byte(tmp_path: Path, llvm: LLVM) -> None:
         entries.append({"directory": str(tmp_path), "arguments": command, "file": "a.c"})
     extract_corpus(write_database(tmp_path, entries), tmp_path / "out")
     assert verify(tmp_path / "out", llvm).identical == 2
+    coff = (tmp_path / "x86_64-pc-windows-msvc.o").read_bytes()
+    made_at_another_time = coff[:4] + bytes(4) + coff[8:]
+    assert compare_objects(coff, made_at_another_time)[0] is Verdict.IDENTICAL
 
 
 def test_what_cannot_be_verified_is_counted(tmp_path: Path, llvm: LLVM) -> None:

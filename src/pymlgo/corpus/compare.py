@@ -6,6 +6,7 @@ from collections import Counter
 from enum import StrEnum
 from typing import TypeVar
 
+from pymlgo.corpus.coff import BIG_MAGIC
 from pymlgo.corpus.elf_contents import Contents, Piece, read_contents
 from pymlgo.corpus.embedded import BITCODE_SECTION, COMMAND_SECTION, MACHO_SECTIONS
 from pymlgo.corpus.object_file import MemorySource, ObjectFile
@@ -29,7 +30,8 @@ class Verdict(StrEnum):
 def compare_objects(left: bytes, right: bytes) -> tuple[Verdict, str]:
     """The verdict on two objects, and for `DIFFERENT` what differs first.
 
-    Sections with embedded bitcode and command lines are left out: a replay may name other paths there.
+    Sections with embedded bitcode and command lines are left out, as a replay may name other paths there, and the time
+    in a COFF object's header.
     `SYMBOL_NAMES_ONLY` means that all sections are equal, and every relocation refers to the same place of the same
     section; only names of symbols that are private to the object (`.L…`) differ. Mach-O and COFF objects that are not
     equal to the byte are compared by their sections, relocation tables and functions.
@@ -37,7 +39,7 @@ def compare_objects(left: bytes, right: bytes) -> tuple[Verdict, str]:
     Raises:
         ObjectError: one of them is no object file, or a damaged one.
     """
-    if left == right:
+    if left == right or _without_time(left) == _without_time(right):
         return Verdict.IDENTICAL, ""
     if kind_of(left[:32]) is Kind.ELF and kind_of(right[:32]) is Kind.ELF:
         ours, theirs = (read_contents(MemorySource(data), EMBEDDED_SECTIONS) for data in (left, right))
@@ -47,6 +49,14 @@ def compare_objects(left: bytes, right: bytes) -> tuple[Verdict, str]:
         ours, theirs = (_plain_contents(read_object(MemorySource(data), with_functions=True)) for data in (left, right))
     difference = _difference(ours, theirs)
     return (Verdict.DIFFERENT, difference) if difference else (Verdict.SYMBOL_NAMES_ONLY, "")
+
+
+def _without_time(data: bytes) -> bytes:
+    """A COFF object without the time of its making, which clang writes into the header."""
+    if kind_of(data[:32]) is not Kind.COFF:
+        return data
+    place = 8 if data[:4] == BIG_MAGIC else 4
+    return data[:place] + data[place + 4 :]
 
 
 def _difference(ours: Contents, theirs: Contents) -> str:
@@ -74,6 +84,6 @@ def _plain_contents(found: ObjectFile) -> Contents:
     for section in found.sections:
         if section.name not in EMBEDDED_SECTIONS:
             relocations = found.source.read(*section.relocations)
-            pieces.append(Piece(section.name, 0, 0, (section.size, found.content(section), relocations)))
+            pieces.append(Piece(section.name, (), (section.size, found.content(section), relocations)))
     functions = Counter((each.name, (str(each.section), each.address, 0, 0)) for each in found.functions)
     return Contents(tuple(pieces), functions)

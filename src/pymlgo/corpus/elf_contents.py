@@ -32,11 +32,17 @@ Reference = tuple[str, Place]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One section: its name, type and flags, content, and sorted relocations (offset, type, addend, target)."""
+    """One section.
+
+    Attributes:
+        section: its name.
+        kind: type, flags, alignment and entry size.
+        content: its bytes; for tables of sections or symbols, what they name.
+        relocations: offset, type, addend and target of each, sorted.
+    """
 
     section: str
-    type: int
-    flags: int
+    kind: tuple[int, ...]
     content: bytes | tuple[object, ...]
     relocations: tuple[tuple[int, int, int, Reference], ...] = ()
 
@@ -85,8 +91,7 @@ class _Reader:
         pieces = tuple(
             Piece(
                 self.names[number],
-                self.headers[number].type,
-                self.headers[number].flags,
+                _kind(self.headers[number]),
                 self._content(self.headers[number]),
                 tuple(sorted(relocations.get(number, []))),
             )
@@ -148,6 +153,10 @@ class _Reader:
 
 
 _TABLES = frozenset({SHT_SYMTAB, SHT_STRTAB, SHT_RELA, SHT_REL, SHT_SYMTAB_SHNDX})
+
+
+def _kind(header: SectionHeader) -> tuple[int, ...]:
+    return header.type, header.flags, header.align, header.entry_size
 
 
 def _uleb128(data: bytes) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,7 +11,13 @@ from typing import Literal
 
 from pymlgo.corpus.bitcode import BitcodeError, producer_of
 from pymlgo.corpus.candidates import Candidate, Reason, Skipped
-from pymlgo.corpus.description import Description, optimization_level, split_command, write_description
+from pymlgo.corpus.description import (
+    DESCRIPTION_FILE,
+    Description,
+    optimization_level,
+    split_command,
+    write_description,
+)
 from pymlgo.corpus.embedded import (
     Embedded,
     NoModule,
@@ -21,6 +26,7 @@ from pymlgo.corpus.embedded import (
     embedded_modules,
     opened,
 )
+from pymlgo.corpus.extract_result import ExtractResult, Tally
 from pymlgo.corpus.manifest import (
     Journal,
     Manifest,
@@ -32,7 +38,7 @@ from pymlgo.corpus.manifest import (
 )
 from pymlgo.corpus.names import is_safe_name
 from pymlgo.corpus.naming import resolve_names
-from pymlgo.corpus.output_folder import OutputFolder, Unwritable, WrittenFile
+from pymlgo.corpus.output_folder import OutputFolder, Unwritable, WrittenFile, disk_errors
 from pymlgo.corpus.parallel import map_in_order
 from pymlgo.corpus.replay import INDEX_FLAG
 from pymlgo.errors import ConfigError, CorpusError
@@ -78,35 +84,6 @@ class ExtractOptions:
                 raise ConfigError(f"the filter {pattern!r} is no regular expression: {error}") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtractResult:
-    """What an extraction did.
-
-    Attributes:
-        output_dir: the corpus.
-        modules: how many modules it has.
-        skipped: how many things were left out, by reason. The corpus's manifest names each.
-        reused: how many of the modules an interrupted run had already extracted.
-        levels: modules by their `-O` flag.
-        producers: modules by the LLVM that wrote them.
-        examples: for each reason one thing that was skipped, and what there is to say about it.
-        hints: what the reader should know or do about it.
-        override_checked: local ThinLTO: modules on which the generated command line was checked against lld's objects.
-        override_matching: those whose objects it gave.
-    """
-
-    output_dir: Path
-    modules: int
-    skipped: Mapping[str, int]
-    reused: int = 0
-    levels: Mapping[str, int] = field(default_factory=dict)
-    producers: Mapping[str, int] = field(default_factory=dict)
-    examples: Mapping[str, str] = field(default_factory=dict)
-    hints: tuple[str, ...] = ()
-    override_checked: int = 0
-    override_matching: int = 0
-
-
 def extract(
     offers: Iterable[Candidate | Skipped],
     output_dir: Path,
@@ -133,32 +110,22 @@ def extract(
     folder = OutputFolder(os.path.abspath(output_dir))
     resolved = resolve_names(offers)
     folder.prepare()
-    stale = {record.module: record for record in _old_records(output_dir)}
+    tally = Tally()
     settings = {"options": asdict(options) | {"workers": None}, "source": dict(source)}
-    with Journal(output_dir, settings) as journal:
+    with disk_errors(output_dir), Journal(output_dir, settings) as journal:
+        stale = {record.module: record for record in _old_records(output_dir)}
+        # What is half old and half new must not look like a corpus.
+        (output_dir / DESCRIPTION_FILE).unlink(missing_ok=True)
         if journal.reusable:
             folder.remove_leftovers()
-        tally = _Tally()
-        with progress("extracting", len(resolved)) as (advance, note):
-            for records in _extracted(resolved, folder, options, journal, tally):
-                for record in records:
-                    tally.add(record)
-                    journal.add(record)
-                    stale.pop(getattr(record, "module", ""), None)
-                if not tally.modules % FLUSH_EVERY:
-                    journal.flush()
-                advance(1)
-                note(f"{tally.modules} modules")
-        manifest = Manifest(
-            modules=tally.modules,
-            skipped=tally.skipped,
-            about={
-                "source": dict(source),
-                "license": options.license_note,
-                "producers": dict(tally.producers),
-                "levels": dict(tally.levels),
-            },
-        )
+        _extract_all(resolved, folder, options, journal, tally)
+        about = {
+            "source": dict(source),
+            "license": options.license_note,
+            "producers": dict(tally.producers),
+            "levels": dict(tally.levels),
+        }
+        manifest = Manifest(modules=tally.modules, skipped=tally.skipped, about=about)
         write_manifest_lines(output_dir, manifest, journal.lines())
         description = Description(
             modules=tuple(tally.names),
@@ -167,8 +134,28 @@ def extract(
         )
         write_description(output_dir, description)
         journal.remove()
-    _remove_stale(output_dir, stale)
+        for name in tally.names:
+            stale.pop(name, None)
+        _remove_stale(output_dir, stale)
     return tally.result(output_dir)
+
+
+def _extract_all(
+    offers: Sequence[Candidate | Skipped],
+    folder: OutputFolder,
+    options: ExtractOptions,
+    journal: Journal,
+    tally: Tally,
+) -> None:
+    with progress("extracting", len(offers)) as (advance, note):
+        for records in _extracted(offers, folder, options, journal, tally):
+            for record in records:
+                tally.add(record)
+                journal.add(record)
+            if not tally.modules % FLUSH_EVERY:
+                journal.flush()
+            advance(1)
+            note(f"{tally.modules} modules")
 
 
 def extract_object(candidate: Candidate, folder: OutputFolder, options: ExtractOptions) -> list[Record]:
@@ -320,7 +307,7 @@ def _extracted(
     folder: OutputFolder,
     options: ExtractOptions,
     journal: Journal,
-    tally: _Tally,
+    tally: Tally,
 ) -> Iterator[list[Record]]:
     """The records of each offer, in order; candidates are extracted in parallel."""
     known: dict[int, list[Record]] = {}
@@ -369,52 +356,3 @@ def _remove_stale(root: Path, stale: Mapping[str, ModuleRecord]) -> None:
         for file in record.files:
             if is_safe_name(f"{module}{file.suffix}"):
                 (root / f"{module}{file.suffix}").unlink(missing_ok=True)
-
-
-@dataclass(slots=True)
-class _Tally:
-    """Counts over the records."""
-
-    names: list[str] = field(default_factory=list)
-    reused: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    levels: Counter[str] = field(default_factory=Counter)
-    producers: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def modules(self) -> int:
-        return len(self.names)
-
-    def add(self, record: Record) -> None:
-        if isinstance(record, Skipped):
-            self.skipped[record.reason.value] += 1
-            self.examples.setdefault(record.reason.value, ": ".join(filter(None, (record.what, record.detail))))
-            return
-        self.names.append(record.module)
-        if record.level:
-            self.levels[record.level] += 1
-        self.producers[record.producer or "unknown"] += 1
-
-    def result(self, output_dir: Path) -> ExtractResult:
-        return ExtractResult(
-            output_dir=output_dir,
-            modules=self.modules,
-            skipped=dict(self.skipped),
-            levels=dict(self.levels),
-            producers=dict(self.producers),
-            examples=self.examples,
-            reused=self.reused,
-            hints=self._hints(),
-        )
-
-    def _hints(self) -> tuple[str, ...]:
-        hints = []
-        if len(self.levels) > 1:
-            most = max(self.levels, key=lambda level: self.levels[level])
-            hints.append(f"levels differ; --level={most} keeps the {self.levels[most]} modules of {most} only")
-        if len(self.producers) > 1:
-            hints.append(f"more than one LLVM wrote the bitcode: {', '.join(sorted(self.producers))}")
-        if not self.modules and self.skipped[Reason.NO_BITCODE.value]:
-            hints.append("`mlgo corpus record -- BUILD` makes an unchanged build embed its bitcode")
-        return tuple(hints)

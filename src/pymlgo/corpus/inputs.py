@@ -9,7 +9,8 @@ from typing import Literal, get_args
 
 from pymlgo.corpus.candidates import Candidate, Skipped
 from pymlgo.corpus.compile_database import read_compile_database
-from pymlgo.corpus.extract import ExtractOptions, ExtractResult, extract
+from pymlgo.corpus.extract import ExtractOptions, extract
+from pymlgo.corpus.extract_result import ExtractResult
 from pymlgo.corpus.link_inputs import read_aquery, read_archive, read_directory, read_params
 from pymlgo.errors import ConfigError
 

@@ -23,7 +23,7 @@ from pymlgo.corpus.manifest import (
 )
 from pymlgo.corpus.names import is_safe_name, safe_name
 from pymlgo.corpus.naming import Reserved
-from pymlgo.corpus.output_folder import OutputFolder, Unwritable
+from pymlgo.corpus.output_folder import OutputFolder, Unwritable, disk_errors
 from pymlgo.corpus.walk import Found, walk
 from pymlgo.errors import CorpusError
 from pymlgo.progress import progress
@@ -74,9 +74,10 @@ def make_corpus(
         "license": license_note,
         "producers": producers,
     }
-    write_manifest(output_dir, Manifest(modules=len(modules), skipped=counts, about=about), records)
     names = tuple(each.module for each in modules)
-    write_description(output_dir, Description(modules=names, command_override=tuple(default_args)))
+    with disk_errors(output_dir):
+        write_manifest(output_dir, Manifest(modules=len(modules), skipped=counts, about=about), records)
+        write_description(output_dir, Description(modules=names, command_override=tuple(default_args)))
     return MakeResult(
         output_dir=output_dir,
         modules=len(modules),
@@ -108,16 +109,15 @@ def combine_corpora(root_dir: Path) -> MakeResult:
         combined = combined or description
         names += (f"{folder.name}/{name}" for name in description.modules)
     base = combined or Description(modules=(), has_thinlto=None)
-    write_manifest(root_dir, _combined_head(folders, len(names)), _combined_records(folders))
-    write_description(
-        root_dir,
-        Description(
-            modules=tuple(names),
-            has_thinlto=base.has_thinlto,
-            command_override=base.command_override,
-            extra=base.extra,
-        ),
+    description = Description(
+        modules=tuple(names),
+        has_thinlto=base.has_thinlto,
+        command_override=base.command_override,
+        extra=base.extra,
     )
+    with disk_errors(root_dir):
+        write_manifest(root_dir, _combined_head(folders, len(names)), _combined_records(folders))
+        write_description(root_dir, description)
     return MakeResult(output_dir=root_dir, modules=len(names))
 
 

@@ -12,6 +12,7 @@ input's order:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -146,7 +147,8 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         if self._stream:
-            self._stream.close()
+            with contextlib.suppress(OSError):  # a full disk was reported already; what is lost is done again
+                self._stream.close()
 
     def add(self, record: Record) -> None:
         """Append a record."""

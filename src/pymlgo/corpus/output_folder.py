@@ -7,6 +7,8 @@ import hashlib
 import itertools
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +19,15 @@ FATAL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, er
 
 _TEMPORARY = re.compile(r"\.[0-9]+-[0-9]+\.part")
 _numbers = itertools.count()
+
+
+@contextmanager
+def disk_errors(root: Path | str) -> Iterator[None]:
+    """Turns an OSError of the block into a CorpusError that names the folder it writes to."""
+    try:
+        yield
+    except OSError as error:
+        raise CorpusError(f"writing to {root} failed: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True, slots=True)

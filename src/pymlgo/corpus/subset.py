@@ -16,7 +16,7 @@ from pymlgo.corpus.bitcode import BitcodeError, module_info
 from pymlgo.corpus.description import Corpus, Description, Module, join_command, read_corpus, write_description
 from pymlgo.corpus.manifest import Manifest, ModuleRecord, read_manifest, read_manifest_head, write_manifest
 from pymlgo.corpus.names import project_of
-from pymlgo.corpus.output_folder import OutputFolder, Unwritable, WrittenFile
+from pymlgo.corpus.output_folder import OutputFolder, Unwritable, WrittenFile, disk_errors
 from pymlgo.errors import ConfigError, CorpusError
 from pymlgo.progress import progress
 
@@ -243,20 +243,19 @@ def _write(
     about["source"] = {"corpus": str(corpus.root), "type": verb, "dropped": dict(dropped)}
     skipped = head.get("skipped")
     manifest = Manifest(modules=len(records), skipped=skipped if isinstance(skipped, dict) else {}, about=about)
-    write_manifest(output_dir, manifest, records)
     override = corpus.command_override
     if override is not None:
         changed = command(each.encode("utf-8", "surrogateescape") for each in override)
         override = tuple(each.decode("utf-8", "surrogateescape") for each in changed)
-    write_description(
-        output_dir,
-        Description(
-            modules=tuple(each.module for each in records),
-            has_thinlto=corpus.has_thinlto,
-            command_override=override,
-            extra=corpus.extra,
-        ),
+    description = Description(
+        modules=tuple(each.module for each in records),
+        has_thinlto=corpus.has_thinlto,
+        command_override=override,
+        extra=corpus.extra,
     )
+    with disk_errors(output_dir):
+        write_manifest(output_dir, manifest, records)
+        write_description(output_dir, description)
     return SubsetResult(output_dir=output_dir, modules=len(records), dropped=dict(dropped))
 
 

@@ -14,7 +14,8 @@ from pymlgo.corpus.candidates import Candidate, Skipped
 from pymlgo.corpus.compare import Verdict, compare_objects
 from pymlgo.corpus.description import UNSPECIFIED, Module
 from pymlgo.corpus.embedded import NoModule, opened
-from pymlgo.corpus.extract import ExtractOptions, ExtractResult, extract
+from pymlgo.corpus.extract import ExtractOptions, extract
+from pymlgo.corpus.extract_result import ExtractResult
 from pymlgo.corpus.lto import cc1_arguments
 from pymlgo.corpus.names import safe_name
 from pymlgo.corpus.object_file import ObjectError
