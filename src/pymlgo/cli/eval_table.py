@@ -30,9 +30,11 @@ def print_table(result: Evaluation) -> None:
     for label, module in (("worst", result.worst_module), ("best", result.best_module)):
         if module is not None:
             console.print(f"{label} module: {_shown(module)}")
+    decided = f"{result.decisions} decisions"
+    if result.changed_decisions is not None:
+        decided = f"{result.changed_decisions} of {decided} differ from the default"
     console.print(
-        f"{result.changed_decisions} of {result.decisions} decisions differ from the default; "
-        f"{result.compiles} compiles, {result.cpu_s:.0f} CPU seconds"
+        f"{decided}; {result.compiles} compiles, {result.cpu_s:.0f} CPU seconds"
         + (f", compile time x {result.compile_time_ratio:.2f}" if result.compile_time_ratio else "")
     )
     if result.failed:

@@ -46,7 +46,8 @@ class Evaluation:
         interval95: of `text_change_percent`, bootstrap over modules.
         never_worse_change_percent: the change if each module kept the smaller of its two objects.
         better, same, worse: modules by their change of .text.
-        decisions, changed_decisions: questions asked, and those answered differently from LLVM's default.
+        decisions, changed_decisions: questions asked, and those answered differently from LLVM's default; None where
+            the backend does not count them (the plugin, which decides inside the compiler).
         compiles, cpu_s: what the evaluation cost; cached default sizes cost nothing.
         compile_time_ratio: CPU seconds under the policy, host included, by those of the plain compile of the same
             modules; None where default sizes came from the cache.
@@ -75,7 +76,7 @@ class Evaluation:
     best_module: ExtremeModule | None
     programs: tuple[ProgramChange, ...]
     decisions: int
-    changed_decisions: int
+    changed_decisions: int | None
     compiles: int
     cpu_s: float
     compile_time_ratio: float | None
@@ -130,11 +131,16 @@ def sum_up(
         best_module=best_module(changes),
         programs=_by_program(pairs),
         decisions=sum(given.decisions for _, given in pairs),
-        changed_decisions=sum(given.changed for _, given in pairs),
+        changed_decisions=_total([given.changed for _, given in pairs]),
         compiles=len(ran),
         cpu_s=sum(each.cpu_s for each in ran),
         compile_time_ratio=_time_ratio(pairs),
     )
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _time_ratio(pairs: Sequence[tuple[RolloutResult, RolloutResult]]) -> float | None:

@@ -98,7 +98,7 @@ class RolloutResult:
     Attributes:
         backend: who ran it: "plain" (no questions), "pipes", …
         function_bytes: of each function in the object, by symbol.
-        decisions, changed: questions asked; those answered differently from LLVM's default (0 where it is unknown).
+        decisions, changed: questions asked; those answered differently from LLVM's default, None where nobody counted.
         cpu_s: of the compiler and its host.
     """
 
@@ -107,7 +107,7 @@ class RolloutResult:
     sizes: Sizes
     function_bytes: Mapping[str, int]
     decisions: int
-    changed: int
+    changed: int | None
     cpu_s: float
     trajectory: Trajectory | None = None
 

@@ -231,7 +231,7 @@ def _no_advice() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.zeros(0, np.int64)
 
 
-def _changed(trajectory: Trajectory | None) -> int:
+def _changed(trajectory: Trajectory | None) -> int | None:
     if trajectory is None or trajectory.default is None:
-        return 0
+        return None
     return int((trajectory.advice != trajectory.default).sum())

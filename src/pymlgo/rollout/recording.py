@@ -20,12 +20,12 @@ class Recorder:
 
     Attributes:
         decisions: how many were made.
-        changed: how many of them differ from LLVM's default; 0 where it is unknown.
+        changed: how many of them differ from LLVM's default; None where that is unknown.
     """
 
     def __init__(self, default_feature: str | None, *, keep: bool) -> None:
         self.decisions = 0
-        self.changed = 0
+        self.changed: int | None = None if default_feature is None else 0
         self._keep = keep
         self._default_feature = default_feature
         self._header: Header | None = None
@@ -43,7 +43,7 @@ class Recorder:
             raise ChannelError("two compilers with different features answered one job")
         self._header = header
         if self._default_feature not in {spec.name for spec in header.features}:
-            self._default_feature = None
+            self._default_feature = self.changed = None
 
     def on_context(self, name: str) -> None:
         """Contexts make no difference here."""
@@ -51,7 +51,7 @@ class Recorder:
     def on_advice(self, observation: Observation, advice: AnyArray) -> None:
         """A decision was made."""
         self.decisions += 1
-        if self._default_feature is not None:
+        if self._default_feature is not None and self.changed is not None:
             self.changed += advice.item() != observation.features[self._default_feature].item()
         if self._keep:
             self._observations.append(bytes(observation.raw))

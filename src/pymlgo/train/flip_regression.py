@@ -144,7 +144,13 @@ class Progress:
 
 
 class FlipRegression:
-    """The algorithm; `run` yields after each piece of work, when the state may be kept."""
+    """The algorithm; `run` yields after each piece of work, when the state may be kept.
+
+    Attributes:
+        progress: what a checkpoint keeps.
+        failures: compiles without an object, by reason.
+        cut_short: True once the time budget took something away from the plan.
+    """
 
     def __init__(
         self,
@@ -173,6 +179,7 @@ class FlipRegression:
         self._specs: tuple[TensorSpec, ...] = ()
         self._judging_s = 0.0
         self.failures: Counter[str] = Counter()
+        self.cut_short = False
         self.progress = Progress(labels=LabelCollector(()), tried=[Counter() for _ in plan.train])
 
     def run(self) -> Iterator[dict[str, object]]:
@@ -189,7 +196,7 @@ class FlipRegression:
             yield from self._round()
             self.progress.round, self.progress.sweep, self.progress.flips_of_round = self.progress.round + 1, 0, 0
             yield {"event": "round", "number": self.progress.round}
-            if self._budget.is_late(1.0):
+            if self.progress.round < self._options.rounds and self._is_late(1.0):
                 return
 
     def _round(self) -> Iterator[dict[str, object]]:
@@ -201,7 +208,7 @@ class FlipRegression:
         while (
             progress.sweep < self._options.sweeps
             and progress.flips_of_round < self._plan.flips[progress.round]
-            and not self._budget.is_late(collecting_ends, self._reserve_s)
+            and not self._is_late(collecting_ends, self._reserve_s)
         ):
             facts = self._sweep(collecting_ends)
             progress.sweep += 1
@@ -244,7 +251,7 @@ class FlipRegression:
             self._spend(outcome)
             if isinstance(outcome, RolloutResult) and outcome.decisions:
                 self._bases[number] = outcome
-            if self._bases and self._budget.is_late(0.5):
+            if self._bases and self._is_late(0.5):
                 break
         self._bases = dict(sorted(self._bases.items()))
         if not self._bases:
@@ -291,7 +298,7 @@ class FlipRegression:
                 found = attribute(self._bases[number], outcome, flips)
                 labelled[place] = (number, outcome, found.labels)
                 lost, unexplained = lost + found.lost, unexplained + abs(found.unexplained_bytes)
-            if self._budget.is_late(collecting_ends, self._reserve_s):
+            if self._is_late(collecting_ends, self._reserve_s):
                 break
         for _, (number, outcome, labels) in sorted(labelled.items()):
             progress.labels.add(number, self._bases[number], outcome, labels)
@@ -321,7 +328,7 @@ class FlipRegression:
         # Where labels of unseen projects promise nothing, compiles would not find anything either.
         trials = [trial for trial in trials if trial.estimated_percent < 0]
         for trial in _differing(trials, CANDIDATES):
-            if self._budget.is_late(1.0):
+            if self._is_late(1.0):
                 return
             columns = [names.index(name) for name in trial.features]
             model = self._learner.fit(labels.features[:, columns], labels.target, np.random.default_rng(self._seed))
@@ -344,6 +351,11 @@ class FlipRegression:
         return ModuleFacts(
             project=tuple(project_of(module.name) for module in self._plan.train), decisions=counts, text_bytes=text
         )
+
+    def _is_late(self, share: float, reserve_s: float = 0.0) -> bool:
+        late = self._budget.is_late(share, reserve_s)
+        self.cut_short = self.cut_short or late
+        return late
 
     def _spend(self, outcome: Outcome) -> None:
         self._budget.spend(outcome)

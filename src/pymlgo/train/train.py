@@ -215,8 +215,7 @@ class _Session:
         except KeyboardInterrupt:
             self.run.event("interrupted", compiles=self.budget.compiles)
             raise
-        if self.budget.is_late(1.0) or self.algorithm.progress.round < self.request.options.rounds:
-            self.stopped_by = "time"
+        self.stopped_by = "time" if self.algorithm.cut_short else "plan"
         self._write_policy(llvm_version)  # its provenance now has the whole run
         self.run.event("end", stopped_by=self.stopped_by, compiles=self.budget.compiles)
 
