@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 
 from pymlgo.channel import Advise, Observation
-from pymlgo.errors import ToolchainError
+from pymlgo.errors import PolicyError, ToolchainError
 from pymlgo.policy.policy import Policy
 from pymlgo.rollout.plugin import compiled_policy
 from pymlgo.runner.release import CompiledModel
@@ -24,7 +24,7 @@ def bound_policy(policy: Policy, header: Header) -> Advise:
     Raises:
         PolicyError: the policy does not fit the compiler's features.
     """
-    policy.check_features(header.features)
+    _check_features(policy, header)
     library = _library(policy) if any(node.op in COSTLY for node in policy.graph.nodes) else None
     if library is None:
         decide = policy.bind(header.features)
@@ -45,6 +45,20 @@ def bound_policy(policy: Policy, header: Header) -> Advise:
         return result
 
     return advise
+
+
+def _check_features(policy: Policy, header: Header) -> None:
+    try:
+        policy.check_features(header.features)
+    except PolicyError as error:
+        lacking = set(policy.missing(header.features)) - policy.defaults.keys()
+        if not lacking:
+            raise
+        raise PolicyError(
+            f"the policy needs {', '.join(sorted(lacking)[:3])}{' and more' if len(lacking) > 3 else ''}, "
+            "which the compiler does not send over its pipes",
+            hint="where the policy was trained through the advisor plugin, use that: --backend plugin",
+        ) from error
 
 
 @functools.lru_cache(maxsize=4)
