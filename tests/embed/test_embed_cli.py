@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -118,7 +119,7 @@ def test_bad_input_is_two_lines_and_an_exit_code(run_mlgo, folder: Path, tmp_pat
     ):
         code, stdout, stderr = run_mlgo("embed", "ir", *arguments)
         assert (code, stdout) == (1, "")
-        assert __import__("re").match(message, stderr)
+        assert re.match(message, stderr)
         assert "Traceback" not in stderr
     assert out.read_bytes() == b"kept"
     assert run_mlgo("embed", "ir", folder / "c.bc", "-o", tmp_path / "out.csv")[0] == 1

@@ -18,6 +18,7 @@ from pymlgo.embed import (
     MIREmbedder,
     MIRWeights,
     ParsedModule,
+    Reader,
     ReadOptions,
     embed,
     mir_entities,
@@ -358,3 +359,27 @@ def test_the_script_prints_what_the_tool_prints_for_machine_code(verb: str, tmp_
     expected = subprocess.run([tool, *arguments, file], capture_output=True, check=True).stdout
     script = [sys.executable, ROOT / "scripts/llvm-ir2vec", *arguments, file]
     assert subprocess.run(script, capture_output=True, check=True).stdout == expected
+
+
+OTHER_TARGETS = (
+    ("arm-linux-gnueabihf", "arm"), ("thumbv7m-none-eabi", "thumb"), ("powerpc64le-linux-gnu", "ppc64le"),
+    ("s390x-linux-gnu", "systemz"), ("mips64-linux-gnuabi64", "mips64"), ("loongarch64-linux-gnu", "loongarch64"),
+    ("sparcv9-linux-gnu", "sparcv9"), ("hexagon-unknown-elf", "hexagon"), ("wasm32-unknown-unknown", "wasm32"),
+    ("amdgcn-amd-amdhsa", "amdgcn"), ("avr-unknown-unknown", "avr"), ("bpf", "bpfel"), ("i386-linux-gnu", "x86"),
+)  # fmt: skip
+
+
+@pytest.mark.spec("mir2vec.input")
+def test_every_target_has_machine_code_and_entities(tmp_path: Path) -> None:
+    with Reader() as reader:
+        for triple, target in OTHER_TARGETS:
+            text = INTEGER_CODE.replace("aarch64-unknown-linux-gnu", triple)
+            module = read_mir(text.encode(), reader=reader)
+            assert module.entities.target == target
+            assert module.walk.entity_count == len(module.entities)
+            assert module.walk.instructions >= 4, triple
+            kinds = list(module.entities.kinds.values())
+            assert [ids.start for ids in kinds[1:]] == [ids.stop for ids in kinds[:-1]]
+            assert len(kinds[2]) == len(kinds[3])
+            vocabulary = random_mir_vocabulary(tmp_path / "v.json", module.entities, dimension=2)
+            assert embed(module, vocabulary, level="block").vectors.any(), triple
