@@ -44,9 +44,6 @@ from pymlgo.corpus.replay import INDEX_FLAG
 from pymlgo.errors import ConfigError, CorpusError
 from pymlgo.progress import progress
 
-FLUSH_EVERY = 64
-"""Modules after which the journal is on disk: so many at most are done again after a crash."""
-
 ThinLTO = Literal["distributed", "local"]
 
 
@@ -152,8 +149,7 @@ def _extract_all(
             for record in records:
                 tally.add(record)
                 journal.add(record)
-            if not tally.modules % FLUSH_EVERY:
-                journal.flush()
+            journal.flush()
             advance(1)
             note(f"{tally.modules} modules")
 

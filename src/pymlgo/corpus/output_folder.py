@@ -27,7 +27,15 @@ def disk_errors(root: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CorpusError(f"writing to {root} failed: {error.strerror or error}") from error
+        raise write_failure(root, error) from error
+
+
+def write_failure(root: Path | str, error: OSError) -> CorpusError:
+    """The error for a disk that is full, read-only or broken."""
+    return CorpusError(
+        f"writing to {root} failed: {error.strerror or error}",
+        hint="run the same command again once there is room: what is done stays",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +82,7 @@ class OutputFolder:
             self._write(directory, base, data)
         except OSError as error:
             if error.errno in FATAL_ERRNOS:
-                raise CorpusError(
-                    f"writing to {self.root} failed: {error.strerror}",
-                    hint="run the same command again once there is room: what is extracted stays",
-                ) from error
+                raise write_failure(self.root, error) from error
             raise Unwritable(f"{module}{suffix}: {error.strerror}") from error
         return WrittenFile(suffix, hashlib.sha256(data).hexdigest(), len(data))
 
