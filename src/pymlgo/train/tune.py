@@ -39,7 +39,7 @@ from pymlgo.toolchain.advisor import overrides_text
 from pymlgo.train.attribution import attribute
 from pymlgo.train.flips import Flip, FlipPlanner
 
-FRUITLESS_TURNS = 6
+FRUITLESS_TURNS = 16
 """A module is left alone after so many turns without a smaller object; nearly all of its flips were tried by then."""
 
 OVERRIDES_SUFFIX = ".overrides"
