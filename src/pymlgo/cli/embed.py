@@ -88,7 +88,10 @@ def _add_input(parser: argparse.ArgumentParser, levels: tuple[str, ...], what: s
 
 
 def _weights(text: str) -> tuple[float, float, float]:
-    first, second, third = (float(each) for each in text.split(","))
+    try:
+        first, second, third = (float(each) for each in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected three numbers with commas between, found {text!r}") from error
     return first, second, third
 
 
