@@ -19,6 +19,10 @@ namespace mlgo {
 // (-mlregalloc-max-eviction-count) comes later.
 static constexpr uint64_t FewDecisions = 10000, DecisionsPerInstruction = 20;
 
+static constexpr StringRef DefaultDecides = "LLVM's default decides",
+                           DefaultFollows = "LLVM's default decides from the next function on",
+                           StandInDecides = "a stand-in for LLVM's default decides";
+
 ModuleOfThread &moduleOfThread() {
   static thread_local ModuleOfThread Module;
   return Module;
@@ -45,7 +49,7 @@ void AllocationSession::prepare(const std::vector<TensorSpec> &Specs) {
   Features.resize(Specs.size());
   if (Error Wrong = preparePolicy(Specs)) {
     Policy.reset();
-    fail(toString(std::move(Wrong)));
+    fail(toString(std::move(Wrong)), DefaultsFollow ? DefaultDecides : StandInDecides);
   }
   if (!logIsWanted(Problem))
     return;
@@ -81,24 +85,30 @@ Error AllocationSession::preparePolicy(const std::vector<TensorSpec> &Specs) {
   return Error::success();
 }
 
-void AllocationSession::fail(StringRef Reason) {
+void AllocationSession::fail(StringRef Reason, StringRef Consequence) {
   Failed = true;
-  reportFallback(Problem, moduleOfThread().Name, Reason);
+  reportFallback(Problem, moduleOfThread().Name, Reason, Consequence);
 }
 
 // --- a function
 // -----------------------------------------------------------------------------------------------
 
-void AllocationSession::startFunction(StringRef Name) {
+void AllocationSession::startFunction(StringRef Name, const std::vector<TensorSpec> &Specs) {
   Function = Name.str();
+  forgetFunction();
+  if (!Prepared)
+    prepare(Specs);
+  if (Generation != moduleOfThread().Generation) {
+    Generation = moduleOfThread().Generation;
+    Failed = policyFor(Problem).isNamed() && !Policy;
+  }
+}
+
+void AllocationSession::forgetFunction() {
   Counts = {};
   WatchdogBit = false;
   Observations.clear();
   Keys.clear();
-  if (Generation != moduleOfThread().Generation) {
-    Generation = moduleOfThread().Generation;
-    Failed = Prepared && policyFor(Problem).isNamed() && !Policy;
-  }
 }
 
 bool AllocationSession::isTooMany() const {
@@ -106,18 +116,16 @@ bool AllocationSession::isTooMany() const {
   return Counts.Decisions > FewDecisions + DecisionsPerInstruction * Instructions;
 }
 
-void *AllocationSession::answer(MLModelRunner &Runner, const std::vector<TensorSpec> &Specs) {
-  if (!Prepared)
-    prepare(Specs);
+void *AllocationSession::answer(MLModelRunner &Runner) {
   for (size_t I = 0; I < Features.size(); ++I)
     Features[I] = Runner.getTensorUntyped(I);
   uint64_t Key = Fixed || Log ? decisionKey(Function, Problem, Counts.Decisions) : 0;
   auto [Advice, From] = decide(Key);
   if (const char *Wrong = check(Advice, Features)) {
     if (From == Source::Policy)
-      fail(Wrong);
+      fail(Wrong, DefaultsFollow ? DefaultFollows : StandInDecides);
     else
-      reportFallback(Problem, moduleOfThread().Name, (Twine("an override: ") + Wrong).str());
+      reportFallback(Problem, moduleOfThread().Name, (Twine("an override: ") + Wrong).str(), StandInDecides);
     Advice = standIn(Features);
     From = Source::StandIn;
   }
@@ -155,7 +163,7 @@ std::optional<double> AllocationSession::askPolicy() {
     Counts.PolicyNs += nanoseconds() - Start;
   if (!Wrong)
     return read(Policy->output(0));
-  fail(Wrong);
+  fail(Wrong, DefaultsFollow ? DefaultFollows : StandInDecides);
   return std::nullopt;
 }
 
@@ -212,7 +220,7 @@ void AllocationSession::endFunction(function_ref<float()> Score) {
     Line["policy_ns"] = Counts.PolicyNs;
     reportLine(std::move(Line));
   }
-  startFunction(Function);
+  forgetFunction();
 }
 
 // --- the two problems

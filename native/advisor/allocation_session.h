@@ -33,9 +33,14 @@ public:
   AllocationSession(const AllocationSession &) = delete;
   AllocationSession &operator=(const AllocationSession &) = delete;
 
-  void startFunction(llvm::StringRef Name);
+  /// True when the policy must not decide any more in this module.
+  bool hasFailed() const { return Failed; }
+  /// LLVM's default takes over from the function after a failure; without it a stand-in decides on.
+  void expectDefaults() { DefaultsFollow = true; }
+
+  void startFunction(llvm::StringRef Name, const std::vector<llvm::TensorSpec> &Specs);
   /// Where the answer to the features in `Runner` lies until the next call.
-  void *answer(llvm::MLModelRunner &Runner, const std::vector<llvm::TensorSpec> &Specs);
+  void *answer(llvm::MLModelRunner &Runner);
   /// Writes what the function gave: a report line, the log's observations with their outcomes.
   void endFunction(llvm::function_ref<float()> Score);
 
@@ -60,11 +65,12 @@ private:
     uint64_t Decisions = 0, ByPolicy = 0, ByOverride = 0, ByStandIn = 0, PolicyNs = 0;
   };
 
+  void forgetFunction();
   void prepare(const std::vector<llvm::TensorSpec> &Specs);
   llvm::Error preparePolicy(const std::vector<llvm::TensorSpec> &Specs);
   std::pair<double, Source> decide(uint64_t Key);
   std::optional<double> askPolicy();
-  void fail(llvm::StringRef Reason);
+  void fail(llvm::StringRef Reason, llvm::StringRef Consequence);
   bool isTooMany() const;
   void count(Source From);
   void remember(uint64_t Key, double Advice);
@@ -72,7 +78,7 @@ private:
 
   const llvm::StringRef Problem;
   const llvm::TensorSpec Decision;
-  bool Prepared = false, Failed = false, WatchdogBit = false;
+  bool Prepared = false, Failed = false, WatchdogBit = false, DefaultsFollow = false;
   unsigned Generation = 0;
   std::unique_ptr<PolicyInstance> Policy;
   Binding Inputs;

@@ -62,11 +62,10 @@ static void registerCallbacks(PassBuilder &Builder) {
       mlgo::rememberModuleAnalysisManager(MAM);
       MAM.registerPass([] { return PluginInlineAdvisorAnalysis(mlgo::createInliningAdvisor); });
     });
-  if (!mlgo::registerAllocationIsWanted())
-    return;
   mlgo::takeOverRegisterAllocation();
   // Code is generated in the thread that optimized the module, right after.
-  addLastPass(Builder, [](const Module &M) { mlgo::rememberFunctionSizes(M); });
+  if (mlgo::registerAllocationIsWanted())
+    addLastPass(Builder, [](const Module &M) { mlgo::rememberFunctionSizes(M); });
 }
 
 #if LLVM_VERSION_MAJOR >= 22

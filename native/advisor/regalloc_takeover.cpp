@@ -3,6 +3,7 @@
 #include "allocation_session.h"
 #include "null_channel.h"
 #include "policies.h"
+#include "regalloc_defaults.h"
 #include "regalloc_scoring.h"
 #include "report.h"
 #include "vtable_slot.h"
@@ -53,7 +54,7 @@ template struct Expose<OutputSpec, &InteractiveModelRunner::OutputSpec>;
 /// How one problem's advisor is turned on.
 struct Takeover {
   StringRef Problem, DecisionName, ModeOption, ChannelOption;
-  bool Active = false;
+  bool Active = false, DefaultsFollow = false;
 };
 
 /// Two runners that differ in one function tell its place in the vtable.
@@ -85,6 +86,8 @@ static SwitchContext OriginalSwitchContext = nullptr;
 static thread_local std::unique_ptr<AllocationSession> Sessions[std::size(Takeovers)];
 
 static bool isWanted(StringRef Problem) {
+  if (policyFor(Problem).Broken)
+    return false;
   return policyFor(Problem).Policy || overridesAreFor(Problem) || logIsWanted(Problem);
 }
 
@@ -105,6 +108,13 @@ void rememberFunctionSizes(const Module &M) {
 // --- in LLVM's place
 // ------------------------------------------------------------------------------------------
 
+static std::unique_ptr<AllocationSession> startSession(const Takeover &Of) {
+  std::unique_ptr<AllocationSession> Session = makeSession(Of.Problem);
+  if (Of.DefaultsFollow)
+    Session->expectDefaults();
+  return Session;
+}
+
 /// This thread's session for the problem that a runner asks about; null when it is none of ours.
 static AllocationSession *sessionOf(InteractiveModelRunner *Runner) {
   const std::string &Decision = (Runner->*memberOf(OutputSpec())).name();
@@ -112,7 +122,7 @@ static AllocationSession *sessionOf(InteractiveModelRunner *Runner) {
     if (!Takeovers[I].Active || Takeovers[I].DecisionName != Decision)
       continue;
     if (!Sessions[I])
-      Sessions[I] = makeSession(Takeovers[I].Problem);
+      Sessions[I] = startSession(Takeovers[I]);
     return Sessions[I].get();
   }
   return nullptr;
@@ -120,13 +130,13 @@ static AllocationSession *sessionOf(InteractiveModelRunner *Runner) {
 
 static void *evaluate(InteractiveModelRunner *Runner) {
   if (AllocationSession *Session = sessionOf(Runner))
-    return Session->answer(*Runner, Runner->*memberOf(InputSpecs()));
+    return Session->answer(*Runner);
   return _ZN4llvm22InteractiveModelRunner15evaluateUntypedEv(Runner);
 }
 
 static void switchContext(InteractiveModelRunner *Runner, StringRef Name) {
   if (AllocationSession *Session = sessionOf(Runner))
-    Session->startFunction(Name);
+    Session->startFunction(Name, Runner->*memberOf(InputSpecs()));
   else
     OriginalSwitchContext(Runner, Name);
 }
@@ -182,6 +192,9 @@ static std::optional<std::string> activate(Takeover &Of, const std::string &Chan
   return std::nullopt;
 }
 
+static bool evictionFailed() { return Sessions[0] && Sessions[0]->hasFailed(); }
+static bool priorityFailed() { return Sessions[1] && Sessions[1]->hasFailed(); }
+
 static void takeOver() {
   if (!hookRunner()) {
     reportFallback("register allocation", "", "this LLVM's model runner is not as expected");
@@ -198,12 +211,19 @@ static void takeOver() {
     if (isWanted(Each.Problem))
       if (std::optional<std::string> Wrong = activate(Each, *Base))
         reportFallback(Each.Problem, "", *Wrong);
+  Takeovers[0].DefaultsFollow = Takeovers[0].Active && letDefaultEvictionIn(evictionFailed);
+  Takeovers[1].DefaultsFollow = Takeovers[1].Active && letDefaultPriorityIn(priorityFailed);
 }
 
 void takeOverRegisterAllocation() {
   static std::once_flag Done;
-  if (registerAllocationIsWanted())
-    std::call_once(Done, takeOver);
+  std::call_once(Done, [] {
+    for (const Takeover &Each : Takeovers)
+      if (const std::optional<std::string> &Broken = policyFor(Each.Problem).Broken)
+        reportFallback(Each.Problem, "", *Broken);
+    if (registerAllocationIsWanted())
+      takeOver();
+  });
 }
 
 } // namespace mlgo

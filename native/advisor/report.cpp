@@ -63,8 +63,8 @@ void warnOnce(StringRef Text) {
     errs() << "warning: mlgo: " << Text << "\n";
 }
 
-void reportFallback(StringRef Problem, StringRef Module, StringRef Reason) {
-  warnOnce((Problem + ": " + Reason + "; LLVM's default decides").str());
+void reportFallback(StringRef Problem, StringRef Module, StringRef Reason, StringRef Consequence) {
+  warnOnce((Problem + ": " + Reason + "; " + Consequence).str());
   reportLine(json::Object{{"event", "fallback"},
                           {"problem", Problem},
                           {"module", printable(Module)},

@@ -23,8 +23,10 @@ void reportCrashes();
 /// must not stop a build.
 void warnOnce(llvm::StringRef Text);
 
-/// LLVM's default decides in this module from here on: warns, and reports the event "fallback".
-void reportFallback(llvm::StringRef Problem, llvm::StringRef Module, llvm::StringRef Reason);
+/// The policy decides no more in this module: warns, and reports the event "fallback". `Consequence` says who
+/// does.
+void reportFallback(llvm::StringRef Problem, llvm::StringRef Module, llvm::StringRef Reason,
+                    llvm::StringRef Consequence = "LLVM's default decides");
 
 /// Monotonic nanoseconds.
 uint64_t nanoseconds();

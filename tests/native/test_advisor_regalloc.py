@@ -140,11 +140,37 @@ def test_a_policy_that_cannot_be_loaded_changes_nothing(llvm: LLVM, source: Path
     assert done.data == compile_plain(llvm, source, "-O2")
 
 
-def test_a_feature_that_is_not_sent(llvm: LLVM, source: Path, tmp_path: Path) -> None:
-    policy = build_policy(tmp_path, "unknown", **{**EVICTION_MACROS, "INPUT": '"moon"'})
+@pytest.mark.parametrize("problem", ["eviction", "priority"])
+@pytest.mark.spec("deploy.fallback")
+def test_a_feature_that_is_not_sent(llvm: LLVM, source: Path, tmp_path: Path, problem: str) -> None:
+    macros = EVICTION_MACROS if problem == "eviction" else PRIORITY_MACROS
+    policy = build_policy(tmp_path, "unknown", **{**macros, "INPUT": '"moon"'})
     done = compile_advised(llvm, source, "-O2", policies=(policy,))
     assert done.returncode == 0
     assert "moon, which this compiler does not send" in done.report.fallbacks[0].reason
+    if llvm.major >= 22:
+        assert done.data == compile_plain(llvm, source, "-O2")
+
+
+def test_after_a_failure_the_default_decides_from_the_next_function_on(
+    llvm: LLVM, source: Path, tmp_path: Path
+) -> None:
+    policy = build_policy(tmp_path, "late", BEFORE="if(calls>3)throw 1", ANSWER=FIRST_ALLOWED, **EVICTION_MACROS)
+    done = compile_advised(llvm, source, "-O2", policies=(policy,))
+    advised = done.report.problems["eviction"]
+    assert done.returncode == 0, done.stderr
+    assert advised.by_policy == 3
+    assert advised.by_default > 0
+    assert ("from the next function on" in done.stderr) == (llvm.major >= 22)
+
+
+def test_two_policies_for_one_problem_change_nothing(
+    llvm: LLVM, policies: dict[str, Path], source: Path, tmp_path: Path
+) -> None:
+    other = build_policy(tmp_path, "other", ANSWER=FIRST_ALLOWED, **EVICTION_MACROS)
+    done = compile_advised(llvm, source, "-O2", policies=(policies["eviction"], other))
+    assert done.data == compile_plain(llvm, source, "-O2")
+    assert "two policies for eviction" in done.report.fallbacks[0].reason
 
 
 @pytest.mark.spec("deploy.record")
