@@ -71,9 +71,9 @@ def compare(llvm: LLVM, policy: Policy, library: Path, source: Path) -> bool:
     report = source.with_suffix(".report")
     flags = advisor_flags(llvm, advisor_plugin(llvm), policies=[library], report=report)
     ways: dict[str, Callable[[Path], float]] = {
-        "plain": lambda output: compiled(llvm, source, output),
-        "plugin": lambda output: compiled(llvm, source, output, flags),
-        "pipes": lambda output: through_pipes(llvm, INLINING, policy, source, output),
+        "plain": lambda output: compiled(llvm, source, output, BRAKE_OFF),
+        "plugin": lambda output: compiled(llvm, source, output, (*BRAKE_OFF, *flags)),
+        "pipes": lambda output: through_pipes(llvm, INLINING, policy, source, output, BRAKE_OFF),
     }
     used: dict[str, list[float]] = {way: [] for way in ways}
     objects = set()
@@ -107,12 +107,18 @@ def _parts(advised: AdvisedProblem) -> str:
 def compiled(llvm: LLVM, source: Path, output: Path, flags: Sequence[str] = (), level: str = "-Oz") -> float:
     """CPU seconds of one clang."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([llvm.clang, "-w", level, *BRAKE_OFF, *flags, "-c", source, "-o", output], check=True)
+    subprocess.run([llvm.clang, "-w", level, *flags, "-c", source, "-o", output], check=True)
     return used_since(before, resource.RUSAGE_CHILDREN)
 
 
 def through_pipes(
-    llvm: LLVM, problem: Problem, policy: Policy, source: Path, output: Path, level: str = "-Oz"
+    llvm: LLVM,
+    problem: Problem,
+    policy: Policy,
+    source: Path,
+    output: Path,
+    flags: Sequence[str] = (),
+    level: str = "-Oz",
 ) -> float:
     """CPU seconds of one clang and of this process, its host."""
 
@@ -122,7 +128,7 @@ def through_pipes(
 
     before = resource.getrusage(resource.RUSAGE_SELF)
     done = host(
-        [llvm.clang, "-w", level, *BRAKE_OFF, "-c", source, "-o", output],
+        [llvm.clang, "-w", level, *flags, "-c", source, "-o", output],
         on_header=on_header,
         flags=lambda base: problem.channel_flags(llvm, base),
         check_advice=problem.check_advice,
@@ -162,7 +168,7 @@ def per_decision(llvm: LLVM, folder: Path) -> bool:
         flags = advisor_flags(llvm, advisor_plugin(llvm), policies=[library], report=report)
         own = compiled(llvm, source, source.with_suffix(".o"), flags, level)
         advised = read_report(report.read_text()).problems[problem.name]
-        over_pipes = through_pipes(llvm, problem, policy, source, source.with_suffix(".pipes.o"), level)
+        over_pipes = through_pipes(llvm, problem, policy, source, source.with_suffix(".pipes.o"), level=level)
         label = f"{problem.name}, small network"
         cost, extra = advised.policy_ns / advised.decisions / 1e3, (over_pipes - own) / advised.decisions * 1e6
         print(f"{label:<22} {advised.decisions:>9} {cost:>9.2f} {TARGET_US[problem.name]:>7.1f} {extra:>9.1f}")

@@ -50,7 +50,7 @@ def calls_source(seed: int = 1, functions: int = 30) -> str:
 def pressure_source(values: int = 24, rounds: int = 2) -> str:
     """C with more live values than x86-64 has registers, in three functions."""
     parts = []
-    for name, step in (("f", 7), ("g", 5), ("h", 11)):
+    for name, step in (("first", 7), ("second", 5), ("third", 11)):
         start = ", ".join(f"a{each} = p[{each}]" for each in range(values))
         line = " ".join(f"a{each} += a{(each * step + 3) % values} * p[i + {each}];" for each in range(values))
         total = " + ".join(f"a{each}" for each in range(values))
