@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
+
+from pymlgo.errors import CorpusError, MLGOError
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -35,34 +37,71 @@ def map_in_order(
         items: the work.
         workers: at most as many at once; None for the host's hardware threads. Few items take fewer processes.
         in_threads: the work waits for child processes, so threads do.
+
+    Raises:
+        CorpusError: a worker process died.
+        MLGOError: what `work` raises.
     """
     most = max(1, workers or os.cpu_count() or 1)
     if in_threads:
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(most) as threads:
-            yield from _windowed(threads, work, items, most, chunk=1)
+            yield from _windowed(threads, lambda chunk: [work(each) for each in chunk], items, most, chunk=1)
         return
     processes = min(most, len(items) // ITEMS_PER_PROCESS)
     if processes < 2:
         yield from map(work, items)
         return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
+    yield from _in_processes(work, items, processes)
 
-    # A fresh interpreter: forking a process that has threads (progress, numpy) can deadlock the child.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_ignore_interrupt) as pool:
-        yield from _windowed(pool, work, items, processes, chunk=CHUNK)
+
+def _in_processes(work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Iterator[Result]:
+    import pickle
+    import subprocess
+    import sys
+    from concurrent.futures import ThreadPoolExecutor
+    from queue import SimpleQueue
+
+    from pymlgo.toolchain.process import Child, child
+
+    command = (sys.executable, "-m", "pymlgo.corpus.worker")
+    idle: SimpleQueue[Child] = SimpleQueue()
+
+    def remote(chunk: Sequence[Item]) -> list[Result]:
+        worker = idle.get()
+        if worker.stdin is None or worker.stdout is None:
+            raise CorpusError("a worker process has no pipes")
+        try:
+            pickle.dump((work, chunk), worker.stdin, pickle.HIGHEST_PROTOCOL)
+            worker.stdin.flush()
+            answer = pickle.load(worker.stdout)
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
+            raise CorpusError("a worker process died", hint="run the same command again: what is done stays") from error
+        finally:
+            idle.put(worker)
+        if isinstance(answer, MLGOError):
+            raise answer
+        return list(answer)
+
+    with ExitStack() as stack:
+        for _ in range(processes):
+            idle.put(stack.enter_context(child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)))
+        threads = stack.enter_context(ThreadPoolExecutor(processes))
+        yield from _windowed(threads, remote, items, processes, chunk=CHUNK)
 
 
 def _windowed(
-    executor: Executor, work: Callable[[Item], Result], items: Sequence[Item], workers: int, chunk: int
+    executor: Executor,
+    work: Callable[[Sequence[Item]], list[Result]],
+    items: Sequence[Item],
+    workers: int,
+    chunk: int,
 ) -> Iterator[Result]:
     pending: deque[Future[list[Result]]] = deque()
     try:
         for start in range(0, len(items), chunk):
-            pending.append(executor.submit(_each, work, items[start : start + chunk]))
+            pending.append(executor.submit(work, items[start : start + chunk]))
             if len(pending) >= 4 * workers:
                 yield from pending.popleft().result()
         while pending:
@@ -70,12 +109,3 @@ def _windowed(
     finally:
         for future in pending:
             future.cancel()
-
-
-def _each(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    return [work(item) for item in items]
-
-
-def _ignore_interrupt() -> None:
-    # Ctrl-C goes to the whole group; the parent decides what becomes of the workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
