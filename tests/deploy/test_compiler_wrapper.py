@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, require_tool
+from conftest import ROOT
 
 from deployed_builds import SOURCE, alien_directory, llvm_with_plugin, threshold_directory  # isort: skip
 
@@ -218,17 +218,26 @@ def test_commands_that_are_something_else(words: str) -> None:
     assert parse_compile(words.split()) is None
 
 
-def test_json_of_the_table(tmp_path: Path) -> None:
+def test_the_table_of_what_was_kept(tmp_path: Path, run_mlgo) -> None:
     line = {
         "object": "/x.o",
         "kept": "policy",
-        "default_text_bytes": 2,
-        "policy_text_bytes": 1,
-        "default_berkeley_bytes": 3,
-        "policy_berkeley_bytes": 2,
+        "default_text_bytes": 20,
+        "policy_text_bytes": 10,
+        "default_berkeley_bytes": 30,
+        "policy_berkeley_bytes": 20,
         "reason": "",
     }
-    (tmp_path / "kept.jsonl").write_text(json.dumps({**line, "kept": "default"}) + "\n" + json.dumps(line) + "\n")
-    (kept,) = read_kept(tmp_path)
-    assert kept.kept == "policy"
-    require_tool("true")
+    lines = ({**line, "kept": "default"}, line, {**line, "object": "/y.o", "kept": "default"})
+    (tmp_path / "kept.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    assert [each.kept for each in read_kept(tmp_path)] == ["policy", "default"]
+    code, out, _ = run_mlgo("deploy", "--kept", tmp_path, "--json")
+    assert code == 0
+    assert json.loads(out)["default_text_bytes"] == 40
+    assert json.loads(out)["kept_text_bytes"] == 30
+    code, out, _ = run_mlgo("deploy", "--kept", tmp_path)
+    assert code == 0
+    assert "/y.o" in out
+    code, _, err = run_mlgo("deploy", "--kept", tmp_path / "none")
+    assert code == 2
+    assert "cannot be read" in err

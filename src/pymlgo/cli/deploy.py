@@ -20,7 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.usage = (
         "mlgo deploy POLICY… --to clang-config DIR [--overrides FILE] [--clang CLANG] [--link-time] [--json]\n"
-        "       mlgo deploy --check DIR [--clang CLANG] [--json]"
+        "       mlgo deploy --check DIR [--clang CLANG] [--json]\n"
+        "       mlgo deploy --kept DIR [--json]"
     )
     parser.add_argument(
         "policies", nargs="*", type=Path, metavar="POLICY", help="a policy directory, or a compiled policy"
@@ -29,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--to", nargs=2, metavar=("FORM", "DIR"), help=f"what to write, and where: {', '.join(TARGETS)}"
     )
     parser.add_argument("--check", type=Path, metavar="DIR", help="compile something with the deployment in DIR")
+    parser.add_argument("--kept", type=Path, metavar="DIR", help="the table of what --never-worse compiles kept")
     parser.add_argument("--overrides", type=Path, metavar="FILE", help="decisions by key, which beat the policies")
     parser.add_argument(
         "--problems", default="", metavar="LIST", help="what the overrides are about (default: inlining)"
@@ -44,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     """The exit code: 1 when a checked deployment does not work."""
     if arguments.check is not None:
         return _check(arguments)
+    if arguments.kept is not None:
+        return _kept(arguments)
     if arguments.to is None:
         raise ConfigError("where to?", hint="mlgo deploy POLICY --to clang-config DIR, or mlgo deploy --check DIR")
     return _deploy(arguments)
@@ -95,6 +99,23 @@ def _check(arguments: argparse.Namespace) -> int:
     else:
         _show_check(check)
     return 0 if check.works else 1
+
+
+def _kept(arguments: argparse.Namespace) -> int:
+    from pymlgo.deploy.never_worse import read_kept
+
+    table = read_kept(arguments.kept)
+    default, kept = (sum(sizes) for sizes in zip(*(each.text_bytes for each in table), strict=True))
+    if arguments.json:
+        from pymlgo.cli.json_output import print_json
+
+        print_json("deploy-kept-1", {"default_text_bytes": default, "kept_text_bytes": kept, "objects": table})
+        return 0
+    print(f"{'default':>9} {'policy':>9}  {'kept':<7}  object (.text bytes)")
+    for each in table:
+        print(f"{each.default_text_bytes:>9} {each.policy_text_bytes:>9}  {each.kept:<7}  {each.object}")
+    print(f"{default:>9} {kept:>9}  altogether, without and with what was kept")
+    return 0
 
 
 def _show_check(check: Check) -> None:

@@ -37,6 +37,11 @@ class Kept:
     policy_berkeley_bytes: int
     reason: str = ""
 
+    @property
+    def text_bytes(self) -> tuple[int, int]:
+        """`.text` of the default's object, and of the one that was kept."""
+        return self.default_text_bytes, self.policy_text_bytes if self.kept == "policy" else self.default_text_bytes
+
 
 def compile_never_worse(
     advised: Sequence[str], clang: Path, command: CompileCommand, arguments: Sequence[str]
@@ -122,4 +127,6 @@ def read_kept(folder: Path) -> tuple[Kept, ...]:
         ) from error
     except (ValueError, TypeError) as error:
         raise ConfigError("is damaged", file=file) from error
+    if not latest:
+        raise ConfigError("is empty", file=file, hint="mlgo clang --never-worse writes it")
     return tuple(latest[name] for name in sorted(latest))
