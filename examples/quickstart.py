@@ -11,6 +11,7 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -19,7 +20,6 @@ from pymlgo.corpus.objects import ObjectSizes, object_sizes
 MLGO = Path(sys.executable).parent / "mlgo"
 RECIPE = Path(__file__).resolve().parent.parent / "recipes/quickstart.toml"
 REBUILT = "snappy"
-EMBED = ["-Xclang", "-fembed-bitcode=all"]
 
 
 def main() -> int:
@@ -74,12 +74,16 @@ def step(title: str, *arguments: object) -> None:
 
 def rebuild(project: Path, policy: Path) -> None:
     """Compile each source of a built project with plain clang and with the policy; print the sizes side by side."""
-    entries = json.loads((project / "compile_commands.json").read_text())
+    database = json.loads((project / "compile_commands.json").read_text())
+    # A configure script's probes were recorded too; their objects are gone.
+    entries = [each for each in database if Path(each["directory"], each["output"]).exists()]
+    sources = {each["file"] for each in entries}
     before, after = ObjectSizes(text_bytes=0, berkeley_bytes=0), ObjectSizes(text_bytes=0, berkeley_bytes=0)
-    print(f"{'source':<34}{'.text':>10}{'with policy':>13}{'':>9}")
+    print(f"{'source':<34}{'.text':>10}{'with policy':>13}")
     for entry in entries:
-        plain = compiled(entry, project, [])
-        advised = compiled(entry, project, [str(MLGO), "clang", "--policy", str(policy.resolve()), "--"])
+        compiler, *words = command_for_one(entry["arguments"], entry["file"], sources)
+        plain = compiled([compiler, *words], entry["directory"])
+        advised = compiled([MLGO, "clang", "--policy", policy.resolve(), "--", *words], entry["directory"])
         show(Path(entry["file"]).name, plain, advised)
         before, after = added(before, plain), added(after, advised)
     show("all", before, after)
@@ -87,22 +91,22 @@ def rebuild(project: Path, policy: Path) -> None:
     print(f"code, constants and unwind tables: {before.berkeley_bytes} → {after.berkeley_bytes} bytes ({change:+.2%})")
 
 
-def compiled(entry: dict[str, object], project: Path, wrapper: list[str]) -> ObjectSizes:
-    """The sizes of one source's object; `wrapper` takes the place of the compiler's name."""
-    arguments = list(map(str, entry["arguments"]))  # type: ignore[call-overload]
-    output = (project / "quickstart.o").resolve()
-    words = without_embedding(arguments[1:])
-    words[words.index("-o") + 1] = str(output)
-    subprocess.run([*(wrapper or arguments[:1]), *words], cwd=str(entry["directory"]), check=True)
-    return object_sizes(output.read_bytes())
-
-
-def without_embedding(words: list[str]) -> list[str]:
-    """The command line without the flags that made the compiler keep its bitcode."""
-    for index in range(len(words) - 1):
-        if words[index : index + 2] == EMBED:
-            return without_embedding(words[:index] + words[index + 2 :])
+def command_for_one(arguments: list[str], source: str, sources: set[str]) -> list[str]:
+    """The command line for this source alone, without output and without the flags that kept its bitcode."""
+    words = [word for word in arguments if word == source or word not in sources]
+    for flag in ("-o", "-Xclang"):  # recorded builds end in `-Xclang -fembed-bitcode=all`
+        if flag in words:
+            at = words.index(flag)
+            del words[at : at + 2]
     return words
+
+
+def compiled(command: list[str | Path], folder: str) -> ObjectSizes:
+    """The sizes of the object that a command makes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        output = Path(scratch, "object.o")
+        subprocess.run([*command, "-o", output], cwd=folder, check=True)
+        return object_sizes(output.read_bytes())
 
 
 def added(left: ObjectSizes, right: ObjectSizes) -> ObjectSizes:
