@@ -23,9 +23,7 @@ def main() -> int:
     """0 if a module was extracted, else 1; 2 for flags that do not go together."""
     arguments = parser().parse_args()
     if arguments.input_type == MISSPELLED_AQUERY:
-        say(
-            f"hint: the input type is spelled bazel_aquery; {MISSPELLED_AQUERY} is the document's slip, and taken for it"
-        )
+        say(f"hint: the input type is spelled bazel_aquery; {MISSPELLED_AQUERY}, the document's slip, is taken for it")
     try:
         result = extract_corpus(
             Path(arguments.input) if arguments.input else None,
