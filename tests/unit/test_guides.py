@@ -1,4 +1,4 @@
-"""Every block of docs/guides is run: what a reader copies works.
+"""Every block of the README and of docs/guides is run: what a reader copies works.
 
 Blocks of one guide share a temporary folder and, where they are `python`, a namespace. A line of a `console` block that
 starts with `$ ` is run by bash, with the lines after it that the command goes on with (a trailing backslash, an open
@@ -24,7 +24,7 @@ import pytest
 from conftest import ROOT, require_tool
 from pymlgo.toolchain.process import run
 
-GUIDES = sorted((ROOT / "docs/guides").glob("*.md"))
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs/guides").glob("*.md"))]
 LIMIT_S = 600
 
 
