@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# A shell that starts us in the background makes us ignore Ctrl-C, and the programs that tests start inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def require_tool(name: str) -> Path:
