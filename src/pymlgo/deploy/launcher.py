@@ -125,7 +125,8 @@ def run_advised(command: list[str], arguments: list[str]) -> int:
 
 def spawn(words: list[str], environment: dict[str, str]) -> int:
     """Run a program to its end, and hand it the signals that are meant to end us; its exit code as a shell gives it."""
-    import signal
+    # `signal` dresses this module up in enums, at the price of everything else that is done here.
+    import _signal as signal  # type: ignore[import-not-found]
 
     child = 0
 
