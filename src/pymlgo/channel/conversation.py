@@ -68,10 +68,10 @@ class Conversation:
         self._send: Send = _no_compiler
         self._advice: AnyArray = np.zeros(0)
         self._asked: Observation | None = None
-        reader = ObservationReader(
+        self._reader = ObservationReader(
             receive, gone=gone, correct=correct, on_header=self._on_header, on_context=self._on_context
         )
-        self._observations = reader.observations()
+        self._observations = self._reader.observations()
 
     def observe(self) -> Observation | None:
         """The next decision, a view that is valid until the next call; None once the compiler is gone.
@@ -97,7 +97,12 @@ class Conversation:
         self._asked = None
 
     def answer_all(self, on_header: AdviseFor) -> None:
-        """Answer until the compiler is gone, with what `on_header` makes of each header that asks something."""
+        """Answer until the compiler is gone, with what `on_header` makes of each header that asks something.
+
+        May be called again when another compiler comes.
+        """
+        if inspect.getgeneratorstate(self._observations) == inspect.GEN_CLOSED:
+            self._observations = self._reader.observations()
         header: Header | None = None
         advise: Advise = _no_compiler
         reply = self._reply
