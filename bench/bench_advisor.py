@@ -74,7 +74,7 @@ def compare(llvm: LLVM, policy: Policy, library: Path, source: Path) -> bool:
     ways: dict[str, Callable[[Path], float]] = {
         "plain": lambda output: compiled(llvm, source, output, BRAKE_OFF),
         "plugin": lambda output: compiled(llvm, source, output, (*BRAKE_OFF, *flags)),
-        "pipes": lambda output: through_pipes(llvm, INLINING, policy, source, output, BRAKE_OFF),
+        "pipes": lambda output: sum(through_pipes(llvm, INLINING, policy, source, output, BRAKE_OFF)),
     }
     used: dict[str, list[float]] = {way: [] for way in ways}
     objects = set()
@@ -120,8 +120,8 @@ def through_pipes(
     output: Path,
     flags: Sequence[str] = (),
     level: str = "-Oz",
-) -> float:
-    """CPU seconds of one clang and of this process, its host."""
+) -> tuple[float, float]:
+    """CPU seconds of one clang, and of this process, its host."""
 
     def on_header(header: Header) -> Advise:
         decide = policy.bind(header.features)
@@ -134,7 +134,7 @@ def through_pipes(
         flags=lambda base: problem.channel_flags(llvm, base),
         check_advice=problem.check_advice,
     )
-    return done.cpu_s + used_since(before, resource.RUSAGE_SELF)
+    return done.cpu_s, used_since(before, resource.RUSAGE_SELF)
 
 
 def used_since(before: resource.struct_rusage, who: int) -> float:
@@ -170,11 +170,11 @@ def per_decision(llvm: LLVM, folder: Path) -> bool:
         library = compile_policy(policy, folder / f"{problem.name}.so").path
         report = folder / f"{problem.name}.report"
         flags = advisor_flags(llvm, advisor_plugin(llvm), policies=[library], report=report)
-        own = compiled(llvm, source, source.with_suffix(".o"), flags, level)
+        compiled(llvm, source, source.with_suffix(".o"), flags, level)
         advised = read_report(report.read_text()).problems[problem.name]
-        over_pipes = through_pipes(llvm, problem, policy, source, source.with_suffix(".pipes.o"), level=level)
+        _, host_s = through_pipes(llvm, problem, policy, source, source.with_suffix(".pipes.o"), level=level)
         label = f"{problem.name}, small network"
-        cost, extra = advised.policy_ns / advised.decisions / 1e3, (over_pipes - own) / advised.decisions * 1e6
+        cost, extra = advised.policy_ns / advised.decisions / 1e3, host_s / advised.decisions * 1e6
         print(f"{label:<22} {advised.decisions:>9} {cost:>9.2f} {TARGET_US[problem.name]:>7.1f} {extra:>9.1f}")
         wrong |= source.with_suffix(".o").read_bytes() != source.with_suffix(".pipes.o").read_bytes()
     if wrong:
