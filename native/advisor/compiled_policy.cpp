@@ -105,7 +105,10 @@ static Expected<TensorSpec> readSpec(const char *Name, const char *Type, uint32_
   std::vector<int64_t> Dimensions(Shape, Shape + Rank);
   int64_t Elements = 1;
   for (int64_t Dimension : Dimensions) {
-    if (Dimension < 1 || Dimension > MostElements || (Elements *= Dimension) > MostElements)
+    if (Dimension < 1 || Dimension > MostElements)
+      return failure(Twine("tensor ") + Name + " has an impossible shape");
+    Elements *= Dimension;
+    if (Elements > MostElements)
       return failure(Twine("tensor ") + Name + " has an impossible shape");
   }
   std::optional<TensorSpec> Spec = makeSpec(Name, Type, Dimensions);
