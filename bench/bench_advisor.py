@@ -148,9 +148,7 @@ def used_since(before: resource.struct_rusage, who: int) -> float:
 def per_decision(llvm: LLVM, folder: Path) -> bool:
     """Print what one decision costs in the plugin, features aside, and over the pipes; whether objects differ."""
     print()
-    print(
-        f"{'policy':<22} {'decisions':>9} {'plugin µs':>9} {'target':>7} {'pipes µs':>9}   (pipes: CPU of the host, in numpy)"
-    )
+    print(f"{'policy':<22} {'decisions':>9} {'plugin µs':>9} {'target':>7} {'pipes µs':>9}   (pipes: the host's CPU)")
     rng = np.random.default_rng(1)
     names = ["cost_estimate", "callee_users", "callee_basic_block_count", "caller_users", "caller_basic_block_count"]
     *hidden, last = random_layers([5, 32, 16, 1], rng)
