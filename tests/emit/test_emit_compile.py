@@ -260,7 +260,7 @@ def test_defaults_are_in_the_object(tmp_path: Path) -> None:
     )
     model = CompiledModel(compile_policy(policy, tmp_path / "p.so").path)
     assert model.input_arrays[1].tolist() == [1.5, -2.0, 0.0]
-    assert [model.require_default(index) for index in range(3)] == [False, True, False]
+    assert [model.has_default(index) for index in range(3)] == [False, True, False]
 
 
 def test_indices_outside_give_nothing(tmp_path: Path) -> None:
