@@ -103,6 +103,7 @@ def line_matches(expected: str, printed: str) -> bool:
 def run_console(block: Block, folder: Path, guide: str) -> None:
     environment = {
         **os.environ,
+        "PYTHONUNBUFFERED": "1",  # what a command says on its two streams, in the order in which it says it
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "COLUMNS": "120",
         "NO_COLOR": "1",

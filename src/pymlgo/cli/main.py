@@ -34,24 +34,30 @@ EXIT_INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0 fine, 1 work failed, 2 usage, 3 the toolchain lacks something, 130 interrupted."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    verb = next((word for word in arguments if not word.startswith("-")), None)
-    parser = build_parser([verb] if verb in VERBS else [])
     try:
-        parsed = parser.parse_args(arguments)
-        if parsed.verb is None:
-            parser.print_help()
-            return EXIT_USAGE
-        return int(verb_module(parsed.verb).run(parsed))
+        try:
+            return _run(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            sys.stdout.flush()  # here, where a reader that is gone is expected, not while Python shuts down
     except MLGOError as error:
         return report(error)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output went away, as `| head` does; Python would complain once more while it shuts down.
+        # The reader has what it wanted, as `| head` does; Python would complain once more while it shuts down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return 0
+
+
+def _run(arguments: list[str]) -> int:
+    verb = next((word for word in arguments if not word.startswith("-")), None)
+    parser = build_parser([verb] if verb in VERBS else [])
+    parsed = parser.parse_args(arguments)
+    if parsed.verb is None:
+        parser.print_help()
+        return EXIT_USAGE
+    return int(verb_module(parsed.verb).run(parsed))
 
 
 def build_parser(configured: Collection[str]) -> argparse.ArgumentParser:
