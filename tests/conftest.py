@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pymlgo.errors import ToolchainError
+from pymlgo.toolchain.advisor import advisor_plugin
+from pymlgo.toolchain.llvm import LLVM, find_llvm
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # A shell that starts us in the background makes us ignore Ctrl-C, and the programs that tests start inherit that.
@@ -24,6 +28,18 @@ def require_tool(name: str) -> Path:
     if os.environ.get("CI"):
         pytest.fail(message)
     pytest.skip(message)
+
+
+def llvm_with_plugin(name: str) -> LLVM:
+    """The LLVM of a clang; without its advisor plugin the test skips, and fails in CI."""
+    llvm = find_llvm(clang=require_tool(name))
+    try:
+        advisor_plugin(llvm)
+    except ToolchainError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"{error}; {error.hint}")
+        pytest.skip(str(error))
+    return llvm
 
 
 @pytest.fixture(scope="session")

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-import pytest
-
-from conftest import require_tool
-from pymlgo.errors import ToolchainError
 from pymlgo.policy.directory import save_policy
 from pymlgo.policy.shapes import threshold_policy
 from pymlgo.tensor_spec import TensorSpec
-from pymlgo.toolchain.advisor import advisor_plugin
-from pymlgo.toolchain.llvm import LLVM, find_llvm
 
 SOURCE = """
 static int square(int x) { return x * x + 3; }
@@ -22,18 +15,6 @@ int first(int a) { return mix(a, 3) + mix(a, a) + square(a); }
 int second(int a) { return mix(a, 7) ^ first(a) ^ square(a + 1); }
 int main(int n, char **v) { (void)v; return second(n) + first(n); }
 """
-
-
-def llvm_with_plugin(name: str) -> LLVM:
-    """The LLVM of a clang; without its plugin the test skips, and fails in CI."""
-    llvm = find_llvm(clang=require_tool(name))
-    try:
-        advisor_plugin(llvm)
-    except ToolchainError as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"{error}; {error.hint}")
-        pytest.skip(str(error))
-    return llvm
 
 
 def threshold_directory(folder: Path, threshold: int = 40) -> Path:

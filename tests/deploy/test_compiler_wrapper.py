@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, llvm_with_plugin
 
-from deployed_builds import SOURCE, alien_directory, llvm_with_plugin, threshold_directory  # isort: skip
+from deployed_builds import SOURCE, alien_directory, threshold_directory  # isort: skip
 
 from pymlgo.deploy import launcher
 from pymlgo.deploy.command import parse_compile

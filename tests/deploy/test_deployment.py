@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import require_tool
+from conftest import llvm_with_plugin, require_tool
 
-from deployed_builds import SOURCE, alien_directory, llvm_with_plugin, threshold_directory  # isort: skip
+from deployed_builds import SOURCE, alien_directory, threshold_directory  # isort: skip
 
 from pymlgo.deploy.check import check_deployment
 from pymlgo.deploy.deployment import Deployment, deploy_to_clang_config, read_deployment, remove_deployment

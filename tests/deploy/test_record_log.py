@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deployed_builds import SOURCE, llvm_with_plugin  # isort: skip
+from conftest import llvm_with_plugin  # isort: skip
+from deployed_builds import SOURCE  # isort: skip
 
 from pymlgo.corpus.objects import function_sizes
 from pymlgo.deploy.record import record

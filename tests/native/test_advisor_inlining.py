@@ -11,17 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import require_tool
+from conftest import llvm_with_plugin, require_tool
 from pymlgo.channel import host
 from pymlgo.channel.recording import Recorder
 from pymlgo.emit import compile_policy
-from pymlgo.errors import ToolchainError
 from pymlgo.policy.policy import Policy
 from pymlgo.policy.shapes import threshold_policy
 from pymlgo.problem import INLINING
 from pymlgo.rollout.keys import decision_key
 from pymlgo.toolchain.advisor import advisor_flags, advisor_plugin, overrides_text, read_report
-from pymlgo.toolchain.llvm import LLVM, find_llvm
+from pymlgo.toolchain.llvm import LLVM
 from pymlgo.toolchain.messages import explain
 from pymlgo.training_log import TrainingLog, read_log
 
@@ -45,25 +44,14 @@ THRESHOLD = threshold_policy(threshold=40)
 BRAKE_OFF = ("-mllvm", "-ml-advisor-size-increase-threshold=100")
 
 
-def _llvm(name: str) -> LLVM:
-    llvm = find_llvm(clang=require_tool(name))
-    try:
-        advisor_plugin(llvm)
-    except ToolchainError as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"{error}; {error.hint}")
-        pytest.skip(str(error))
-    return llvm
-
-
 @pytest.fixture(scope="module", params=["clang-22", "clang-19"])
 def llvm(request: pytest.FixtureRequest) -> LLVM:
-    return _llvm(str(request.param))
+    return llvm_with_plugin(str(request.param))
 
 
 @pytest.fixture(scope="module")
 def llvm22() -> LLVM:
-    return _llvm("clang-22")
+    return llvm_with_plugin("clang-22")
 
 
 @pytest.fixture(scope="module")
@@ -345,7 +333,7 @@ def test_a_failure_after_some_decisions_is_the_default_from_there(llvm22: LLVM, 
 
 @pytest.mark.spec("deploy.wrong-llvm")
 def test_another_llvms_clang_refuses_the_plugin_with_a_message(source: Path) -> None:
-    old, new = _llvm("clang-19"), _llvm("clang-22")
+    old, new = llvm_with_plugin("clang-19"), llvm_with_plugin("clang-22")
     for clang, plugin in ((old, advisor_plugin(new)), (new, advisor_plugin(old))):
         command = [clang.clang, f"-fpass-plugin={plugin}", "-c", source, "-o", source.with_suffix(".o")]
         done = subprocess.run(command, capture_output=True, text=True)
