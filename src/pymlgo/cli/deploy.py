@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pymlgo.errors import ConfigError
+from pymlgo.policy.shipped import POLICY_HELP, find_policy
 
 if TYPE_CHECKING:
     from pymlgo.deploy.check import Check
@@ -24,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "       mlgo deploy --kept DIR [--json]"
     )
     parser.add_argument(
-        "policies", nargs="*", type=Path, metavar="POLICY", help="a policy directory, or a compiled policy"
+        "policies", nargs="*", type=find_policy, metavar="POLICY", help=f"{POLICY_HELP}, or a compiled policy"
     )
     parser.add_argument(
         "--to", nargs=2, metavar=("FORM", "DIR"), help=f"what to write, and where: {', '.join(TARGETS)}"

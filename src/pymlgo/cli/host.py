@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pymlgo.policy.shipped import POLICY_HELP, find_policy
+
 if TYPE_CHECKING:
     from pymlgo.channel import Advise, AdviseFor, HostResult, Limits
     from pymlgo.channel.pinning import Core
@@ -20,11 +22,11 @@ PROBLEM_NAMES = ("inlining", "eviction", "priority")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.usage = (
-        "mlgo host [--policy DIR | --default] [--problem P] [--record LOG] [options] -- clang ARGS…\n"
-        "       mlgo host [--policy DIR | --default] [--problem P] [--record LOG] --channel-base NAME [options]"
+        "mlgo host [--policy POLICY | --default] [--problem P] [--record LOG] [options] -- clang ARGS…\n"
+        "       mlgo host [--policy POLICY | --default] [--problem P] [--record LOG] --channel-base NAME [options]"
     )
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--policy", type=Path, metavar="DIR", help="answer with the policy of this directory")
+    who.add_argument("--policy", type=find_policy, metavar="POLICY", help=f"answer with {POLICY_HELP}")
     who.add_argument("--default", action="store_true", help="answer with what LLVM would do itself (inlining only)")
     parser.add_argument("--problem", choices=PROBLEM_NAMES, help="which decision (default: the policy's, or inlining)")
     parser.add_argument("--record", type=Path, metavar="LOG", help="write features and advice to a training log")

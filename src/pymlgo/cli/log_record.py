@@ -8,18 +8,21 @@ import tempfile
 from pathlib import Path
 
 from pymlgo.errors import ConfigError
+from pymlgo.policy.shipped import POLICY_HELP, find_policy
 
 PROBLEM_NAMES = ("inlining", "eviction", "priority")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.usage = "mlgo log record -o LOG [--problem P] [--policy DIR] [--overrides FILE] [--json] -- clang ARGS…"
+    parser.usage = "mlgo log record -o LOG [--problem P] [--policy POLICY] [--overrides FILE] [--json] -- clang ARGS…"
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="LOG", help="the log to write")
     parser.add_argument(
         "--problem", choices=PROBLEM_NAMES, default="inlining", help="what to record (default: inlining)"
     )
-    parser.add_argument("--policy", type=Path, metavar="DIR", help="who decides; LLVM's default without")
+    parser.add_argument(
+        "--policy", type=find_policy, metavar="POLICY", help=f"who decides: {POLICY_HELP}; LLVM's default without"
+    )
     parser.add_argument("--overrides", type=Path, metavar="FILE", help="decisions by key, which beat the policy")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- clang ARGS…", help="the compile")

@@ -16,7 +16,7 @@ VERBS = {
     "corpus": "make and look after corpora of bitcode",
     "log": "show, summarize, export and record training logs",
     "host": "answer a compiler's questions over the interactive channel",
-    "policy": "inspect, compile, import, export and time policies",
+    "policy": "list, inspect, compile, import, export and time policies",
     "embed": "IR2Vec and MIR2Vec embeddings, triplets and vocabularies",
     "train": "learn a policy from a corpus",
     "tune": "search for the best decisions of each module",

@@ -1,4 +1,4 @@
-"""`mlgo policy`: inspect, compare, import, export, compile and time policies."""
+"""`mlgo policy`: list, inspect, compare, import, export, compile and time policies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pymlgo.cli import policy_compile
 from pymlgo.cli.json_output import print_json
+from pymlgo.policy.shipped import POLICY_HELP, find_policy, shipped_policies
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,11 +28,32 @@ def run(arguments: argparse.Namespace) -> int:
     return chosen(arguments)
 
 
+# --- list ---------------------------------------------------------------------------------------------------
+
+
+def _list_arguments(_parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from pymlgo.policy.summary import summarize
+
+    summaries = {name: summarize(folder) for name, folder in shipped_policies().items()}
+    if arguments.json:
+        print_json("policy-list-1", {"policies": summaries})
+        return 0
+    for name, summary in summaries.items():
+        print(f"{name:<16} {summary.problem:<9} {len(summary.features)} features, {summary.parameters} parameters")
+    if not summaries:
+        print("this package has no policies of its own", file=sys.stderr)
+    return 0
+
+
 # --- inspect ------------------------------------------------------------------------------------------------
 
 
 def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("policy", type=Path, help="a policy directory")
+    parser.add_argument("policy", type=find_policy, help=POLICY_HELP)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
@@ -65,8 +87,8 @@ def _tensor(spec: Mapping[str, object]) -> str:
 
 
 def _diff_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("first", type=Path, help="a policy directory")
-    parser.add_argument("second", type=Path, help="another")
+    parser.add_argument("first", type=find_policy, help=POLICY_HELP)
+    parser.add_argument("second", type=find_policy, help="another")
     parser.add_argument("--log", type=Path, help="a training log: how often do both decide alike on its observations?")
 
 
@@ -123,7 +145,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _export_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("policy", type=Path, help="a policy directory")
+    parser.add_argument("policy", type=find_policy, help=POLICY_HELP)
     parser.add_argument("output", type=Path, help="the file or folder to write")
     parser.add_argument("--to", required=True, choices=sorted(_EXPORTERS), help="the form")
     policy_compile.compiler_arguments(parser)
@@ -154,6 +176,7 @@ _EXPORTERS: dict[str, Callable[[argparse.Namespace], int]] = {
 }
 
 _VERBS: tuple[tuple[str, str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]], ...] = (
+    ("list", "name the policies of this package", _list_arguments, _list),
     ("inspect", "show what a policy takes, computes and comes from", _inspect_arguments, _inspect),
     ("diff", "compare two policies", _diff_arguments, _diff),
     ("import", "make a policy directory from a model of another kind", _import_arguments, _import),

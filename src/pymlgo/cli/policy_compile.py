@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pymlgo.cli.json_output import print_json
+from pymlgo.policy.shipped import POLICY_HELP, find_policy
 
 if TYPE_CHECKING:
     from pymlgo.emit.timing import Evaluate
@@ -47,7 +48,7 @@ def policies_of(arguments: argparse.Namespace) -> Mapping[str, Policy]:
         name, sign, directory = each.partition("=")
         if not (sign and name and directory):
             raise PolicyError(f"--add {each}: expected NAME=DIR")
-        named.append((name, Path(directory)))
+        named.append((name, find_policy(directory)))
     found: dict[str, Policy] = {}
     for name, directory in named:
         if name in found:
@@ -61,7 +62,7 @@ def policies_of(arguments: argparse.Namespace) -> Mapping[str, Policy]:
 
 def compile_arguments(parser: argparse.ArgumentParser) -> None:
     """Of `mlgo policy compile`."""
-    parser.add_argument("policy", type=Path, help="a policy directory")
+    parser.add_argument("policy", type=find_policy, help=POLICY_HELP)
     parser.add_argument("-o", "--output", type=Path, required=True, help="the shared object to write")
     parser.add_argument("--keep-source", type=Path, metavar="FILE", help="leave the generated C++ here")
     compiler_arguments(parser)
@@ -98,7 +99,7 @@ def run_compile(arguments: argparse.Namespace) -> int:
 
 def bench_arguments(parser: argparse.ArgumentParser) -> None:
     """Of `mlgo policy bench`."""
-    parser.add_argument("policy", type=Path, help="a policy directory")
+    parser.add_argument("policy", type=find_policy, help=POLICY_HELP)
     parser.add_argument("--observations", type=int, default=1000, help="random observations (default: 1000)")
     parser.add_argument("--seed", type=int, default=0, help="of the observations")
     compiler_arguments(parser)
