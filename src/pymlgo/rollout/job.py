@@ -74,6 +74,7 @@ class Job:
         overrides: decisions that go differently.
         record: return the trajectory, not only sizes.
         names: with `record`, also callers, callees and keys.
+        keep_object: return the object, not only its sizes.
     """
 
     module: Module
@@ -81,6 +82,7 @@ class Job:
     overrides: Overrides | None = None
     record: bool = False
     names: bool = False
+    keep_object: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,7 @@ class RolloutResult:
         function_bytes: of each function in the object, by symbol.
         decisions, changed: questions asked; those answered differently from LLVM's default, None where nobody counted.
         cpu_s: of the compiler and its host.
+        object_bytes: the object file's content; None where the job did not ask for it.
     """
 
     module: str
@@ -110,6 +113,7 @@ class RolloutResult:
     changed: int | None
     cpu_s: float
     trajectory: Trajectory | None = None
+    object_bytes: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

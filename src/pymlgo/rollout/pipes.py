@@ -88,6 +88,7 @@ class PipesBackend:
             changed=recorder.changed,
             cpu_s=cpu_s,
             trajectory=trajectory,
+            object_bytes=output.read_bytes() if job.keep_object else None,
         )
 
     def _failure(self, job: Job, reason: str, detail: str, cpu_s: float) -> RolloutFailure:

@@ -33,6 +33,7 @@ class PlainBackend:
                     reason, detail = failure_reason(done.returncode, done.stderr)
                     return self._failure(job, reason, detail, done.cpu_s)
                 sizes, functions = read_sizes(output)
+                content = output.read_bytes() if job.keep_object else None
             except ToolchainError as error:
                 if "did not finish" not in str(error):
                     raise
@@ -49,6 +50,7 @@ class PlainBackend:
             decisions=0,
             changed=0,
             cpu_s=done.cpu_s,
+            object_bytes=content,
         )
 
     def _failure(self, job: Job, reason: str, detail: str, cpu_s: float) -> RolloutFailure:

@@ -117,6 +117,7 @@ class PluginBackend:
             changed=_changed(trajectory),
             cpu_s=done.cpu_s,
             trajectory=trajectory,
+            object_bytes=output.read_bytes() if job.keep_object else None,
         )
 
     def _wishes(self, job: Job, folder: Path) -> Wishes:
