@@ -12,7 +12,15 @@ from pymlgo.corpus.names import project_of
 from pymlgo.errors import CorpusError
 from pymlgo.train.hold_out import hold_out
 from pymlgo.train.labels import Labels
-from pymlgo.train.selection import ModuleFacts, between_module_share, compare, decisions, estimated_percent, folds
+from pymlgo.train.selection import (
+    ModuleFacts,
+    between_module_share,
+    compare,
+    decisions,
+    estimated_percent,
+    project_folds,
+    rows_of,
+)
 from pymlgo.train.trees import TreeLearner
 
 
@@ -75,12 +83,13 @@ def test_the_estimate_counts_what_the_decisions_would_save() -> None:
 
 def test_folds_keep_projects_together() -> None:
     labels, facts = made_up(projects=8)
-    found = folds(facts, labels)
-    assert sum(fold.astype(int) for fold in found).tolist() == [1] * len(labels)
-    for fold in found:
-        inside = {facts.project[number] for number in labels.module[fold]}
-        outside = {facts.project[number] for number in labels.module[~fold]}
-        assert not inside & outside
+    found = project_folds(facts, labels, 3)
+    assert len(found) == 3
+    assert sorted(name for fold in found for name in fold) == sorted(set(facts.project))
+    rows = [rows_of(fold, facts, labels) for fold in found]
+    assert sum(each.astype(int) for each in rows).tolist() == [1] * len(labels)
+    for fold, each in zip(found, rows, strict=True):
+        assert {facts.project[number] for number in labels.module[each]} <= fold
 
 
 def test_scores_inside_the_margin_leave_the_default() -> None:
@@ -91,6 +100,14 @@ def test_scores_inside_the_margin_leave_the_default() -> None:
 
 def modules(*names: str) -> list[Module]:
     return [Module(name=name, bitcode=Path(name), command=(), size_bytes=1000) for name in names]
+
+
+def test_a_share_of_nothing_leaves_judging_to_cross_validation() -> None:
+    split = hold_out(modules("a/1", "a/2", "b/1"), 0.0, 1)
+    assert len(split.train) == 3
+    assert not split.validation
+    with pytest.raises(CorpusError, match="one project"):
+        hold_out(modules("a/1", "a/2"), 0.0, 1)
 
 
 @pytest.mark.parametrize("seed", range(5))

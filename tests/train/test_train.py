@@ -108,6 +108,16 @@ def test_the_policy_is_there_with_where_it_comes_from(first: TrainResult) -> Non
     assert "inlining_default" in {spec.name for spec in policy.graph.inputs}
 
 
+def test_cross_validation_judges_every_project_by_what_the_others_taught(
+    corpus: Corpus, llvm: LLVM, pool: LocalExecutor, tmp_path: Path
+) -> None:
+    result = trained(corpus, tmp_path, llvm, pool, validation_share=0.0, options=Options(rounds=1))
+    assert result.train_modules == result.validation_modules
+    assert set(result.validation_projects) == {each.name.partition("/")[0] for each in corpus.modules}
+    assert result.compiles <= COMPILES
+    assert result.candidates or result.fell_back
+
+
 def test_the_run_is_kept(first: TrainResult, llvm: LLVM) -> None:
     run = RunDirectory.open(first.run)
     settings = run.settings()
@@ -265,3 +275,7 @@ def test_plans_stay_within_their_compiles(corpus: Corpus) -> None:
         plan = make_plan(split.train, split.validation, max_compiles, options, 1)
         assert plan.compiles <= max(max_compiles, 3 * rounds + 2)
         assert plan == make_plan(split.train, split.validation, max_compiles, options, 1)
+        crossed = make_plan(corpus.modules, (), max_compiles, options, 1)
+        assert crossed.cross
+        assert crossed.validation == crossed.train
+        assert crossed.compiles <= max(max_compiles, 3 * rounds + 2)

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=2, help="flip around the default, then around the best (2)")
     parser.add_argument("--sweeps", type=int, default=6, help="flips of every module in each round (6)")
     parser.add_argument(
-        "--validation-share", type=float, default=0.25, help="of the bitcode, by whole projects, to judge by (0.25)"
+        "--validation-share", type=float, default=0.25, help="of the bitcode, by whole projects, to judge by (0.25); 0: cross-validation by projects"
     )
     parser.add_argument(
         "--without-features", nargs="+", default=[], metavar="NAME", help="features that the policy must not use"
@@ -64,8 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     for name in ("rounds", "sweeps", "jobs"):
         if (value := getattr(arguments, name)) is not None and value < 1:
             raise ConfigError(f"--{name} must be at least 1, found {value}")
-    if not 0 < arguments.validation_share < 1:
-        raise ConfigError(f"--validation-share must lie between 0 and 1, found {arguments.validation_share}")
+    if not 0 <= arguments.validation_share < 1:
+        raise ConfigError(f"--validation-share must be at least 0 and below 1, found {arguments.validation_share}")
     request = TrainRequest(
         corpora=tuple(arguments.corpus),
         seed=arguments.seed,
@@ -109,7 +109,7 @@ def _print(result: TrainResult) -> None:
         )
     projects = ", ".join(f"{name} {change:+.2f} %" for name, change in result.validation_projects.items())
     where = (
-        f"held-out projects ({projects})"
+        f"projects not learned from ({projects})"
         if result.validated_by_project
         else "the same project: the corpus has only one, and what others would gain was not measured"
     )

@@ -1,14 +1,14 @@
 """Flip regression: turn decisions around, see what each was worth, and learn to tell the profitable ones.
 
 ```
-hold projects out for validation
+hold projects out for validation, or none: then each project is judged by a model that learned from the others only
 repeat for each round:                                   base = LLVM's default, later the best policy so far
     compile each module under the base                   (base sweep: decisions, names, size of each function)
     repeat for each sweep:                               (group flips and single flips by turns)
         flip many disjoint decisions of each module in one compile
         label each flip with the change of the functions that it can have changed
     choose features and margin on labels of unseen projects
-    fit; compile the validation projects with the result; keep it if it is the best so far
+    fit; compile projects that the fit has not seen with the result; keep it if it is the best so far
 ```
 
 A flip changes a known set of functions, so one compile gives a label for each of several disjoint flips; one number for
@@ -38,9 +38,9 @@ from pymlgo.tensor_spec import TensorSpec
 from pymlgo.train.attribution import attribute
 from pymlgo.train.budget import Budget
 from pymlgo.train.flips import Flip, FlipPlanner
-from pymlgo.train.labels import LabelCollector
+from pymlgo.train.labels import LabelCollector, Labels
 from pymlgo.train.models import Learner
-from pymlgo.train.selection import ModuleFacts, Trial, compare
+from pymlgo.train.selection import ModuleFacts, Trial, compare, project_folds, rows_of
 from pymlgo.train.validation import Validated, Validation
 
 CANDIDATES = 2
@@ -49,8 +49,11 @@ CANDIDATES = 2
 LEAST_LABELS = 50
 """Below this, a fit says nothing."""
 
-BASE_SHARE, VALIDATION_SHARE = 0.25, 0.3
-"""Parts of the compiles that base sweeps and validation may take; the rest flips decisions."""
+BASE_SHARE, VALIDATION_SHARE, CROSS_SHARE = 0.25, 0.3, 0.4
+"""Parts of the compiles that base sweeps, validation, and both with cross-validation may take; the rest flips."""
+
+CROSS_FOLDS = 9
+"""Groups of projects in cross-validation."""
 
 COLLECTING_SHARE = 0.85
 """Part of a time budget after which nothing more is flipped; the rest is for fitting. Judging is reserved apart."""
@@ -81,11 +84,13 @@ class Plan:
     Attributes:
         train, validation: modules, drawn from what there is.
         flips: compiles of all sweeps of each round.
+        cross: nothing is held out for good; `validation` is `train`, judged by folds of projects.
     """
 
     train: tuple[Module, ...]
     validation: tuple[Module, ...]
     flips: tuple[int, ...]
+    cross: bool = False
 
     @property
     def compiles(self) -> int:
@@ -97,17 +102,24 @@ class Plan:
 def make_plan(
     train: Sequence[Module], validation: Sequence[Module], max_compiles: int, options: Options, seed: int
 ) -> Plan:
-    """A plan that stays within `max_compiles`; it depends on nothing but its arguments."""
+    """A plan that stays within `max_compiles`; it depends on nothing but its arguments.
+
+    Without modules for validation, it is one with cross-validation.
+    """
     generator = np.random.default_rng([seed, max_compiles])
     judgements = 1 + CANDIDATES * options.rounds
-    judged = max(1, min(len(validation), int(VALIDATION_SHARE * max_compiles) // judgements))
-    based = max(1, min(len(train), int(BASE_SHARE * max_compiles) // options.rounds))
+    cross = not validation
+    if cross:
+        based = judged = max(1, min(len(train), int(CROSS_SHARE * max_compiles) // (judgements + options.rounds)))
+    else:
+        judged = max(1, min(len(validation), int(VALIDATION_SHARE * max_compiles) // judgements))
+        based = max(1, min(len(train), int(BASE_SHARE * max_compiles) // options.rounds))
     left = max(0, max_compiles - judgements * judged - options.rounds * based)
     most = options.sweeps * based
     flips = [min(most, left // options.rounds) for _ in range(options.rounds)]
-    return Plan(
-        train=_drawn(train, based, generator), validation=_drawn(validation, judged, generator), flips=tuple(flips)
-    )
+    drawn = _drawn(train, based, generator)
+    judges = drawn if cross else _drawn(validation, judged, generator)
+    return Plan(train=drawn, validation=judges, flips=tuple(flips), cross=cross)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -327,21 +339,35 @@ class FlipRegression:
         trials = compare(labels, names, self._facts(), self._learner, seed=self._seed)
         # Where labels of unseen projects promise nothing, compiles would not find anything either.
         trials = [trial for trial in trials if trial.estimated_percent < 0]
+        projects = sorted({project_of(module.name) for module in self._plan.validation})
         for trial in _differing(trials, CANDIDATES):
             if self._is_late(1.0):
                 return
-            columns = [names.index(name) for name in trial.features]
-            model = self._learner.fit(labels.features[:, columns], labels.target, np.random.default_rng(self._seed))
-            specs = [spec for spec in self._specs if spec.name in trial.features]
-            rule = InliningRule(margin=trial.margin, default="inlining_default")
-            policy = model.policy(specs, rule, {})
+            policy = self._fitted(labels, trial)
             self._note(f"judging a candidate on {len(self._validation.modules)} modules")
+            judges = self._policies_of_folds(labels, trial) if self._plan.cross else dict.fromkeys(projects, policy)
             yield Candidate(
                 policy=policy,
                 round=self.progress.round,
                 trial=trial,
-                validated=self._validation.measure(policy, self._spend),
+                validated=self._validation.measure(judges, self._spend),
             )
+
+    def _fitted(self, labels: Labels, trial: Trial) -> Policy:
+        names = self.progress.labels.features
+        columns = [names.index(name) for name in trial.features]
+        model = self._learner.fit(labels.features[:, columns], labels.target, np.random.default_rng(self._seed))
+        specs = [spec for spec in self._specs if spec.name in trial.features]
+        return model.policy(specs, InliningRule(margin=trial.margin, default="inlining_default"), {})
+
+    def _policies_of_folds(self, labels: Labels, trial: Trial) -> dict[str, Policy]:
+        """For each project, the policy that learned from the projects outside its fold."""
+        facts = self._facts()
+        policies: dict[str, Policy] = {}
+        for fold in project_folds(facts, labels, CROSS_FOLDS):
+            policy = self._fitted(labels.of(~rows_of(fold, facts, labels)), trial)
+            policies |= dict.fromkeys(fold, policy)
+        return policies
 
     def _facts(self) -> ModuleFacts:
         counts = np.zeros(len(self._plan.train), np.int64)

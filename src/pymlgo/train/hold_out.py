@@ -34,9 +34,10 @@ def hold_out(modules: Sequence[Module], share: float, seed: int) -> HoldOut:
     """About `share` of the bitcode held out, whole projects at a time, at least one and at most half of them.
 
     With a single project its modules are split instead, and what is measured on them says little about other projects.
+    With a share of 0 nothing is held out, and judging takes cross-validation over at least two projects.
 
     Raises:
-        CorpusError: fewer than two modules.
+        CorpusError: fewer than two modules, or a share of 0 with fewer than two projects.
     """
     if len(modules) < 2:
         raise CorpusError(
@@ -46,6 +47,13 @@ def hold_out(modules: Sequence[Module], share: float, seed: int) -> HoldOut:
     generator = np.random.default_rng([seed, len(modules)])
     projects = sorted({project_of(each.name) for each in modules})
     by_project = len(projects) > 1
+    if not share:
+        if not by_project:
+            raise CorpusError(
+                f"the corpus has one project ({projects[0]}), and cross-validation needs two",
+                hint="hold a share of its modules out with --validation-share 0.25, or add a corpus",
+            )
+        return HoldOut(train=tuple(modules), validation=(), by_project=True)
     unit = project_of if by_project else str
     units = projects if by_project else sorted(each.name for each in modules)
     bytes_of = dict.fromkeys(units, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -100,29 +101,35 @@ def between_module_share(labels: Labels) -> Float64Array:
     return np.where(whole > 0, between / np.maximum(whole, 1e-12), 0.0)
 
 
-def folds(modules: ModuleFacts, labels: Labels) -> list[BoolArray]:
-    """Rows of each fold: projects shared out so that folds have about as many rows; at most `MOST_FOLDS`."""
-    project = np.array(modules.project)[labels.module]
-    names, rows = np.unique(project, return_counts=True)
-    members: list[list[str]] = [[] for _ in range(min(MOST_FOLDS, len(names)))]
+def project_folds(modules: ModuleFacts, labels: Labels, most: int) -> list[frozenset[str]]:
+    """All projects in at most `most` folds, shared out so that folds have about as many labels."""
+    rows = Counter(np.array(modules.project)[labels.module].tolist())
+    projects = sorted(set(modules.project), key=lambda name: (-rows[name], name))
+    members: list[set[str]] = [set() for _ in range(min(most, len(projects)))]
     load = [0] * len(members)
-    for place in np.argsort(-rows, kind="stable"):
-        lightest = int(np.argmin(load))
-        members[lightest].append(str(names[place]))
-        load[lightest] += int(rows[place])
-    return [np.isin(project, each) for each in members]
+    for name in projects:
+        lightest = load.index(min(load))
+        members[lightest].add(name)
+        load[lightest] += rows[name]
+    return [frozenset(each) for each in members]
+
+
+def rows_of(fold: frozenset[str], modules: ModuleFacts, labels: Labels) -> BoolArray:
+    """The labels of a fold's projects: bool[n]."""
+    return np.isin(np.array(modules.project)[labels.module], sorted(fold))
 
 
 def _scores_of_unseen(
     labels: Labels, columns: Int64Array, modules: ModuleFacts, learner: Learner, seed: int
 ) -> Float64Array:
     scores = np.zeros(len(labels))
-    for fold in folds(modules, labels):
-        if fold.all():
+    for fold in project_folds(modules, labels, MOST_FOLDS):
+        unseen = rows_of(fold, modules, labels)
+        if unseen.all():
             continue  # one project only: nothing to learn from for it
-        train = labels.of(~fold)
+        train = labels.of(~unseen)
         model = learner.fit(train.features[:, columns], train.target, np.random.default_rng(seed))
-        scores[fold] = model.scores(labels.features[fold][:, columns])
+        scores[unseen] = model.scores(labels.features[unseen][:, columns])
     return scores
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pymlgo.corpus.description import Module
@@ -50,9 +50,15 @@ class Validation:
             if isinstance(outcome, RolloutResult):
                 self.defaults[outcome.module] = outcome.sizes
 
-    def measure(self, policy: Policy, spent: Spent) -> Validated:
-        """Compile every module with `policy`."""
-        jobs = [Job(module=module, policy=policy) for module in self.modules if module.name in self.defaults]
+    def measure(self, policies: Mapping[str, Policy], spent: Spent) -> Validated:
+        """Compile every module with the policy of its project."""
+        jobs = [
+            Job(module=module, policy=policies[project_of(module.name)])
+            for module in self.modules
+            if module.name in self.defaults
+        ]
+        numbers: dict[int, int] = {}
+        jobs.sort(key=lambda job: numbers.setdefault(id(job.policy), len(numbers)))  # a change of policy costs time
         given: dict[str, Sizes] = {}
         for _, outcome in self._executor.run(self._backend, jobs):
             spent(outcome)
