@@ -31,10 +31,11 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
                 case "policy", new_policy:
                     policy = new_policy  # type: ignore[assignment]
                 case "job", Job() as job:
-                    write_frame(replies, _answer(backend, dataclasses.replace(job, policy=policy)))
+                    write_frame(replies, answer(backend, dataclasses.replace(job, policy=policy)))
 
 
-def _answer(backend: Backend | None, job: Job) -> object:
+def answer(backend: Backend | None, job: Job) -> object:
+    """The outcome of `job`, or the error that says that no job of this kind can work."""
     if backend is None:
         raise MLGOError("a worker was given a job before a backend")
     try:
