@@ -182,8 +182,10 @@ def test_what_was_learned_changes_decisions_on_unseen_projects(
     clang22: Path, llvm: LLVM, pool: LocalExecutor, first: TrainResult, tmp_path: Path
 ) -> None:
     state = load_state(RunDirectory(first.run).checkpoint)
-    names = state.facts["features"]
-    model = TreeLearner(bags=1).fit(state.labels.features, state.labels.target, np.random.default_rng(0))
+    names = state.facts["algorithm"]["features"]
+    model = TreeLearner(bags=1).fit(
+        state.arrays["features"], np.clip(state.arrays["saved_bytes"], -60, 60), np.random.default_rng(0)
+    )
     specs = [TensorSpec(name, "int64_t", (1,)) for name in names]
     policy = model.policy(specs, InliningRule(margin=1.0, default="inlining_default"), {})
     unseen = make_corpus(clang22, tmp_path, projects=2, modules=2, seed=5)
@@ -198,7 +200,7 @@ def test_features_can_be_left_out(corpus: Corpus, llvm: LLVM, pool: LocalExecuto
     result = trained(corpus, tmp_path, llvm, pool, options=options, max_compiles=50)
     inputs = {spec.name for spec in load_policy(result.policy).graph.inputs}
     assert inputs.isdisjoint(options.without_features)
-    assert "cost_estimate" not in load_state(RunDirectory(result.run).checkpoint).facts["features"]
+    assert "cost_estimate" not in load_state(RunDirectory(result.run).checkpoint).facts["algorithm"]["features"]
 
 
 def test_a_time_budget_only_stops_it(corpus: Corpus, llvm: LLVM, pool: LocalExecutor, tmp_path: Path) -> None:

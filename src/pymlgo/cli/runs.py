@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"  {key}: {value}")
         for each in summaries[0].candidates:
             print(
-                f"  round {each.round + 1}, margin {each.margin:g}: "
+                f"  round {each.round + 1}, {each.compiles} compiles: "
                 f".text {each.text_change_percent:+.3f} %, Berkeley {each.berkeley_change_percent:+.3f} %"
             )
     if arguments.action == "compare":

@@ -35,7 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=2, help="flip around the default, then around the best (2)")
     parser.add_argument("--sweeps", type=int, default=6, help="flips of every module in each round (6)")
     parser.add_argument(
-        "--validation-share", type=float, default=0.25, help="of the bitcode, by whole projects, to judge by (0.25); 0: cross-validation by projects"
+        "--validation-share",
+        type=float,
+        default=0.25,
+        help="of the bitcode, by whole projects, to judge by (0.25); 0: cross-validation by projects",
     )
     parser.add_argument(
         "--without-features", nargs="+", default=[], metavar="NAME", help="features that the policy must not use"
@@ -71,10 +74,12 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         max_compiles=arguments.max_compiles,
         budget_s=arguments.budget,
-        learner=arguments.learner,
         validation_share=arguments.validation_share,
         options=Options(
-            rounds=arguments.rounds, sweeps=arguments.sweeps, without_features=tuple(arguments.without_features)
+            rounds=arguments.rounds,
+            sweeps=arguments.sweeps,
+            learner=arguments.learner,
+            without_features=tuple(arguments.without_features),
         ),
     )
     llvm = find_llvm(clang=arguments.clang)
@@ -103,9 +108,10 @@ def _print(result: TrainResult) -> None:
         f"{result.stopped_by}; run {result.run}"
     )
     for each in result.candidates:
+        details = ", ".join(f"{key} {_shown(value)}" for key, value in each.details.items())
         print(
-            f"  round {each.round + 1}, margin {each.margin:g} bytes: .text {each.text_change_percent:+.3f} %, "
-            f"Berkeley {each.berkeley_change_percent:+.3f} % (labels promised {each.estimated_percent:+.2f} %)"
+            f"  round {each.round + 1}, {each.compiles} compiles: .text {each.text_change_percent:+.3f} %, "
+            f"Berkeley {each.berkeley_change_percent:+.3f} % ({details})"
         )
     projects = ", ".join(f"{name} {change:+.2f} %" for name, change in result.validation_projects.items())
     where = (
@@ -122,6 +128,12 @@ def _print(result: TrainResult) -> None:
         )
     if result.failures:
         print("failed compiles: " + ", ".join(f"{reason} {count}" for reason, count in result.failures.items()))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "none"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _seconds(text: str) -> float:

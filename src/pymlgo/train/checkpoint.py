@@ -5,48 +5,48 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pymlgo import atomic_file
+from pymlgo.arrays import AnyArray
 from pymlgo.errors import ConfigError
-from pymlgo.train.labels import Labels
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class State:
-    """Everything that a resumed run needs; whatever it compiles anew is the same again.
-
-    Attributes:
-        facts: counters and names, as JSON.
-        labels: all that were collected.
-        tried: for each module, how often each flip was tried.
-    """
+    """What is kept: `facts` as JSON, and arrays by name."""
 
     facts: Mapping[str, Any]
-    labels: Labels
-    tried: Sequence[Counter[int]]
+    arrays: Mapping[str, AnyArray] = field(default_factory=dict)
 
 
 def save_state(path: Path, state: State) -> None:
-    """Write `state` to `path`."""
-    rows = [(module, key, count) for module, counts in enumerate(state.tried) for key, count in counts.items()]
-    arrays: dict[str, Any] = {each.name: getattr(state.labels, each.name) for each in fields(Labels)}
-    arrays["tried_module"] = np.array([row[0] for row in rows], np.int64)
-    arrays["tried_key"] = np.array([row[1] for row in rows], np.uint64)
-    arrays["tried_count"] = np.array([row[2] for row in rows], np.int64)
-    facts = json.dumps({"format": FORMAT, "modules": len(state.tried), **state.facts}, allow_nan=False)
-    arrays["facts"] = np.frombuffer(facts.encode(), np.uint8)
+    """Write `state` to `path`.
+
+    Raises:
+        ConfigError: the file cannot be written; what was there before still is.
+    """
+    facts = json.dumps({"format": FORMAT, **state.facts}, allow_nan=False)
+    arrays: dict[str, Any] = {"facts": np.frombuffer(facts.encode(), np.uint8)}
+    arrays |= {f"array_{name}": array for name, array in state.arrays.items()}
     memory = io.BytesIO()
     np.savez_compressed(memory, **arrays)
-    atomic_file.write_bytes(path, memory.getvalue())
+    try:
+        atomic_file.write_bytes(path, memory.getvalue())
+    except OSError as error:
+        raise ConfigError(
+            f"the checkpoint cannot be written: {error.strerror}; the one before it is whole",
+            file=path,
+            hint=f"make room, and go on with --resume {path.parent}",
+        ) from error
 
 
 def load_state(path: Path) -> State:
@@ -56,17 +56,13 @@ def load_state(path: Path) -> State:
         ConfigError: it is missing, damaged, or of another version.
     """
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            facts = json.loads(arrays["facts"].tobytes())
-            labels = Labels(**{each.name: arrays[each.name] for each in fields(Labels)})
-            tried: list[Counter[int]] = [Counter() for _ in range(facts["modules"])]
-            rows = zip(arrays["tried_module"], arrays["tried_key"], arrays["tried_count"], strict=True)
-            for module, key, count in rows:
-                tried[module][int(key)] = int(count)
-    except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile, TypeError) as error:
+        with np.load(path, allow_pickle=False) as kept:
+            facts = json.loads(kept["facts"].tobytes())
+            arrays = {name.removeprefix("array_"): kept[name] for name in kept.files if name != "facts"}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ConfigError(
             f"no usable checkpoint: {error}", file=path, hint="start a new run; nothing of this one can be reused"
         ) from error
-    if facts.get("format") != FORMAT:
-        raise ConfigError(f"a checkpoint of format {facts.get('format')}, expected {FORMAT}", file=path)
-    return State(facts=facts, labels=labels, tried=tried)
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise ConfigError(f"a checkpoint of another format than {FORMAT}", file=path)
+    return State(facts=facts, arrays=arrays)

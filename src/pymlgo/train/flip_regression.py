@@ -20,10 +20,9 @@ Source: our own study, on 35 programs; there it beat evolution strategies and im
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -32,16 +31,15 @@ from pymlgo.corpus.names import project_of
 from pymlgo.errors import CorpusError
 from pymlgo.policy.policy import Policy
 from pymlgo.policy.shapes import InliningRule
-from pymlgo.progress import Advance, Note
-from pymlgo.rollout import Backend, Executor, Job, Outcome, RolloutFailure, RolloutResult, Trajectory
+from pymlgo.rollout import Job, RolloutResult, Trajectory
 from pymlgo.tensor_spec import TensorSpec
 from pymlgo.train.attribution import attribute
-from pymlgo.train.budget import Budget
+from pymlgo.train.checkpoint import State
 from pymlgo.train.flips import Flip, FlipPlanner
 from pymlgo.train.labels import LabelCollector, Labels
-from pymlgo.train.models import Learner
-from pymlgo.train.selection import ModuleFacts, Trial, compare, project_folds, rows_of
-from pymlgo.train.validation import Validated, Validation
+from pymlgo.train.models import learner_named
+from pymlgo.train.selection import MARGINS, ModuleFacts, Trial, compare, project_folds, rows_of
+from pymlgo.train.workshop import Event, Workshop
 
 CANDIDATES = 2
 """Policies that each round compiles the validation projects with."""
@@ -69,11 +67,13 @@ class Options:
     Attributes:
         rounds: the first flips around LLVM's default, later ones around the best policy.
         sweeps: flips of every module, in each round.
+        learner: "trees", "mlp" or "lightgbm".
         without_features: features that the policy must not use.
     """
 
     rounds: int = 2
     sweeps: int = 6
+    learner: str = "trees"
     without_features: tuple[str, ...] = ()
 
 
@@ -122,16 +122,6 @@ def make_plan(
     return Plan(train=drawn, validation=judges, flips=tuple(flips), cross=cross)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Candidate:
-    """A policy that was judged."""
-
-    policy: Policy
-    round: int
-    trial: Trial
-    validated: Validated
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class Progress:
     """Where the run is; what a checkpoint keeps.
@@ -140,9 +130,6 @@ class Progress:
         round, sweep: of the next piece of work.
         labels: all so far.
         tried: flips of each training module.
-        best: the best candidate so far; None while none beats LLVM's default.
-        judged: every candidate, in order, without its policy.
-        judged_as_best: which of these `best` is, counted from 1; 0 while none is.
     """
 
     labels: LabelCollector
@@ -150,77 +137,50 @@ class Progress:
     round: int = 0
     sweep: int = 0
     flips_of_round: int = 0
-    best: Candidate | None = None
-    judged: list[tuple[int, Trial, Validated]] = field(default_factory=list)
-    judged_as_best: int = 0
 
 
 class FlipRegression:
-    """The algorithm; `run` yields after each piece of work, when the state may be kept.
+    """The algorithm (see `Algorithm`); `progress` is what a checkpoint keeps."""
 
-    Attributes:
-        progress: what a checkpoint keeps.
-        failures: compiles without an object, by reason.
-        cut_short: True once the time budget took something away from the plan.
-    """
-
-    def __init__(
-        self,
-        *,
-        plan: Plan,
-        options: Options,
-        learner: Learner,
-        seed: int,
-        executor: Executor,
-        backend: Backend,
-        validation: Validation,
-        budget: Budget,
-        shown: tuple[Advance, Note] = ((lambda steps: None), (lambda text: None)),
-    ) -> None:
+    def __init__(self, *, plan: Plan, options: Options, seed: int, workshop: Workshop) -> None:
         self._plan = plan
         self._options = options
-        self._learner = learner
+        self._learner = learner_named(options.learner)
         self._seed = seed
-        self._executor = executor
-        self._backend = backend
-        self._validation = validation
-        self._budget = budget
-        self._advance, self._note = shown
+        self._workshop = workshop
         self._bases: dict[int, RolloutResult] = {}
         self._planners: dict[int, FlipPlanner] = {}
         self._specs: tuple[TensorSpec, ...] = ()
-        self._judging_s = 0.0
-        self.failures: Counter[str] = Counter()
-        self.cut_short = False
         self.progress = Progress(labels=LabelCollector(()), tried=[Counter() for _ in plan.train])
 
-    def run(self) -> Iterator[dict[str, object]]:
+    @property
+    def labels(self) -> int:
+        """Labelled decisions so far."""
+        return len(self.progress.labels)
+
+    def run(self) -> Iterator[Event]:
         """Do the work; what is yielded are facts for the log of events.
 
         Raises:
             CorpusError: no compile gave a decision.
         """
-        started = time.monotonic()
-        self._validation.measure_defaults(self._spend)
-        self._judging_s = time.monotonic() - started
-        yield {"event": "defaults", "modules": len(self._validation.defaults)}
         while self.progress.round < self._options.rounds:
             yield from self._round()
             self.progress.round, self.progress.sweep, self.progress.flips_of_round = self.progress.round + 1, 0, 0
             yield {"event": "round", "number": self.progress.round}
-            if self.progress.round < self._options.rounds and self._is_late(1.0):
+            if self.progress.round < self._options.rounds and self._workshop.is_late(1.0):
                 return
 
-    def _round(self) -> Iterator[dict[str, object]]:
+    def _round(self) -> Iterator[Event]:
         progress = self.progress
-        best = progress.best
-        self._base_sweep(best.policy if best else None)
+        best = self._workshop.best
+        self._base_sweep(best)
         yield {"event": "base", "modules": len(self._bases), "under": "best policy" if best else "default"}
         collecting_ends = COLLECTING_SHARE * (progress.round + 1) / self._options.rounds
         while (
             progress.sweep < self._options.sweeps
             and progress.flips_of_round < self._plan.flips[progress.round]
-            and not self._is_late(collecting_ends, self._reserve_s)
+            and not self._workshop.is_late(collecting_ends, self._reserve_s)
         ):
             facts = self._sweep(collecting_ends)
             progress.sweep += 1
@@ -228,48 +188,29 @@ class FlipRegression:
         if len(progress.labels) < LEAST_LABELS:
             yield {"event": "too few labels", "labels": len(progress.labels)}
             return
-        for candidate in self._candidates():
-            progress.judged.append((candidate.round, candidate.trial, candidate.validated))
-            is_best = candidate.validated.text_change_percent < self._best_change
-            if is_best:
-                progress.best, progress.judged_as_best = candidate, len(progress.judged)
-            yield {
-                "event": "best" if is_best else "candidate",
-                "round": candidate.round,
-                "text_change_percent": candidate.validated.text_change_percent,
-                "berkeley_change_percent": candidate.validated.berkeley_change_percent,
-                "projects": candidate.validated.projects,
-                "margin": candidate.trial.margin,
-                "estimated_percent": candidate.trial.estimated_percent,
-                "dropped_features": candidate.trial.dropped,
-            }
-
-    @property
-    def _best_change(self) -> float:
-        return self.progress.best.validated.text_change_percent if self.progress.best else 0.0
+        yield from self._candidates()
 
     @property
     def _reserve_s(self) -> float:
         """Wall seconds that the judgements still to come will take, as the first one did."""
         rounds_left = self._options.rounds - self.progress.round
-        return 1.5 * CANDIDATES * rounds_left * self._judging_s
+        return 1.5 * CANDIDATES * rounds_left * self._workshop.judging_s
 
     def _base_sweep(self, policy: Policy | None) -> None:
         """Compile every training module under `policy` and keep what happened."""
-        self._note("compiling under the base policy")
+        self._workshop.note("compiling under the base policy")
         self._bases.clear()
         jobs = [Job(module=module, policy=policy, record=True, names=True) for module in self._plan.train]
-        for number, outcome in self._executor.run(self._backend, jobs):
-            self._spend(outcome)
+        for number, outcome in self._workshop.compile(jobs):
             if isinstance(outcome, RolloutResult) and outcome.decisions:
                 self._bases[number] = outcome
-            if self._bases and self._is_late(0.5):
+            if self._bases and self._workshop.is_late(0.5):
                 break
         self._bases = dict(sorted(self._bases.items()))
         if not self._bases:
             raise CorpusError(
                 f"none of {len(jobs)} training modules compiled with a decision to make"
-                + (f" (failed: {dict(self.failures)})" if self.failures else ""),
+                + (f" (failed: {dict(self._workshop.failures)})" if self._workshop.failures else ""),
                 hint="inlining needs modules with calls, compiled from bitcode that was not optimized yet",
             )
         tried = self.progress.tried
@@ -292,7 +233,7 @@ class FlipRegression:
         jobs = [
             Job(
                 module=self._plan.train[number],
-                policy=progress.best.policy if progress.best else None,
+                policy=self._workshop.best,
                 overrides=planner.overrides(flips),
                 record=True,
                 names=True,
@@ -300,17 +241,16 @@ class FlipRegression:
             for number, planner, flips in planned
         ]
         progress.flips_of_round += len(jobs)
-        self._note(f"round {progress.round + 1}, sweep {progress.sweep + 1}: {len(progress.labels)} labels")
+        self._workshop.note(f"round {progress.round + 1}, sweep {progress.sweep + 1}: {len(progress.labels)} labels")
         labelled = {}
         lost, unexplained = 0, 0.0
-        for place, outcome in self._executor.run(self._backend, jobs):
-            self._spend(outcome)
+        for place, outcome in self._workshop.compile(jobs):
             number, _, flips = planned[place]
             if isinstance(outcome, RolloutResult):
                 found = attribute(self._bases[number], outcome, flips)
                 labelled[place] = (number, outcome, found.labels)
                 lost, unexplained = lost + found.lost, unexplained + abs(found.unexplained_bytes)
-            if self._is_late(collecting_ends, self._reserve_s):
+            if self._workshop.is_late(collecting_ends, self._reserve_s):
                 break
         for _, (number, outcome, labels) in sorted(labelled.items()):
             progress.labels.add(number, self._bases[number], outcome, labels)
@@ -331,26 +271,27 @@ class FlipRegression:
         # What a small budget cuts off must not always be the same modules.
         return [planned[int(place)] for place in generator.permutation(len(planned))]
 
-    def _candidates(self) -> Iterator[Candidate]:
+    def _candidates(self) -> Iterator[Event]:
         """Fit the most promising trials, and judge each by compiling the validation projects."""
-        self._note("choosing features and margin")
+        self._workshop.note("choosing features and margin")
         labels = self.progress.labels.labels().without_overruled()
         names = self.progress.labels.features
         trials = compare(labels, names, self._facts(), self._learner, seed=self._seed)
-        # Where labels of unseen projects promise nothing, compiles would not find anything either.
-        trials = [trial for trial in trials if trial.estimated_percent < 0]
-        projects = sorted({project_of(module.name) for module in self._plan.validation})
+        if self._workshop.start is None:
+            # Where labels of unseen projects promise nothing, compiles would not find anything either.
+            trials = [trial for trial in trials if trial.estimated_percent < 0]
+        else:
+            trials = [trial for trial in trials if trial.margin == min(MARGINS)]
         for trial in _differing(trials, CANDIDATES):
-            if self._is_late(1.0):
+            if self._workshop.is_late(1.0):
                 return
-            policy = self._fitted(labels, trial)
-            self._note(f"judging a candidate on {len(self._validation.modules)} modules")
-            judges = self._policies_of_folds(labels, trial) if self._plan.cross else dict.fromkeys(projects, policy)
-            yield Candidate(
-                policy=policy,
+            yield self._workshop.judge(
+                self._fitted(labels, trial),
                 round=self.progress.round,
-                trial=trial,
-                validated=self._validation.measure(judges, self._spend),
+                of_projects=self._policies_of_folds(labels, trial) if self._plan.cross else None,
+                margin=trial.margin,
+                estimated_percent=trial.estimated_percent,
+                dropped_features=list(trial.dropped),
             )
 
     def _fitted(self, labels: Labels, trial: Trial) -> Policy:
@@ -358,7 +299,10 @@ class FlipRegression:
         columns = [names.index(name) for name in trial.features]
         model = self._learner.fit(labels.features[:, columns], labels.target, np.random.default_rng(self._seed))
         specs = [spec for spec in self._specs if spec.name in trial.features]
-        return model.policy(specs, InliningRule(margin=trial.margin, default="inlining_default"), {})
+        # What another start led to must stand on its own: LLVM's default would hide what was not learned.
+        on_its_own = self._workshop.start is not None
+        rule = InliningRule() if on_its_own else InliningRule(margin=trial.margin, default="inlining_default")
+        return model.policy(specs, rule, {})
 
     def _policies_of_folds(self, labels: Labels, trial: Trial) -> dict[str, Policy]:
         """For each project, the policy that learned from the projects outside its fold."""
@@ -378,16 +322,30 @@ class FlipRegression:
             project=tuple(project_of(module.name) for module in self._plan.train), decisions=counts, text_bytes=text
         )
 
-    def _is_late(self, share: float, reserve_s: float = 0.0) -> bool:
-        late = self._budget.is_late(share, reserve_s)
-        self.cut_short = self.cut_short or late
-        return late
+    def state(self) -> State:
+        """See `Algorithm.state`."""
+        progress, labels = self.progress, self.progress.labels.labels()
+        rows = [(module, key, count) for module, counts in enumerate(progress.tried) for key, count in counts.items()]
+        return State(
+            facts={
+                "round": progress.round,
+                "sweep": progress.sweep,
+                "flips_of_round": progress.flips_of_round,
+                "features": list(progress.labels.features),
+            },
+            arrays={each.name: getattr(labels, each.name) for each in fields(Labels)}
+            | {"tried": np.array(rows, np.uint64).reshape(-1, 3)},
+        )
 
-    def _spend(self, outcome: Outcome) -> None:
-        self._budget.spend(outcome)
-        self._advance(1)
-        if isinstance(outcome, RolloutFailure):
-            self.failures[outcome.reason] += 1
+    def restore(self, state: State) -> None:
+        """See `Algorithm.restore`."""
+        progress, facts = self.progress, state.facts
+        progress.round, progress.sweep = facts["round"], facts["sweep"]
+        progress.flips_of_round = facts["flips_of_round"]
+        progress.labels.features = tuple(facts["features"])
+        progress.labels.add_all(Labels(**{each.name: state.arrays[each.name] for each in fields(Labels)}))
+        for module, key, count in state.arrays["tried"].tolist():
+            progress.tried[module][key] = count
 
 
 def _drawn(modules: Sequence[Module], count: int, generator: np.random.Generator) -> tuple[Module, ...]:

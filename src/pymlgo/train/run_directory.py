@@ -92,13 +92,25 @@ class RunDirectory:
                     hint="resume with what the run was started with, or start a new run",
                 )
 
-    def event(self, kind: str, **facts: object) -> None:
-        """Append one line to events.jsonl."""
-        line = json.dumps({"time": _now(), "event": kind, **facts}, allow_nan=False)
-        with (self.path / EVENTS_FILE).open("a", encoding="utf-8") as stream:
-            stream.write(line + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
+    def event(self, facts: Mapping[str, object]) -> None:
+        """Append one line to events.jsonl; "event" is its kind.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        file = self.path / EVENTS_FILE
+        line = json.dumps({"time": _now(), **facts}, allow_nan=False)
+        try:
+            with file.open("a", encoding="utf-8") as stream:
+                stream.write(line + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise ConfigError(
+                f"cannot be written: {error.strerror}",
+                file=file,
+                hint=f"make room, and go on with --resume {self.path}",
+            ) from error
 
     def events(self) -> list[dict[str, object]]:
         """What happened; a last line that a crash cut short is left out."""

@@ -12,10 +12,11 @@ from pymlgo.train.run_directory import CONFIG_FILE, RunDirectory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSummary:
-    """One policy that the run judged."""
+    """One policy that the run judged, after so many compiles."""
 
     round: int
-    margin: float
+    compiles: int
+    cpu_s: float
     text_change_percent: float
     berkeley_change_percent: float
 
@@ -26,7 +27,8 @@ class RunSummary:
 
     Attributes:
         state: "ended", "interrupted", or "unfinished" (it runs, or was killed).
-        best_text_change_percent: on the validation modules; None if nothing beat LLVM's default (so far).
+        best_text_change_percent: on the validation modules; None if nothing beat LLVM's default (so far), and the run
+            started from that.
     """
 
     name: str
@@ -62,7 +64,7 @@ def summarize(run: RunDirectory) -> RunSummary:
     """What `run` was asked, and how far it came."""
     settings, events = run.settings(), run.events()
     judged = [_candidate(each) for each in events if each.get("event") in ("candidate", "best")]
-    best = [each.text_change_percent for each in judged if each.text_change_percent < 0]
+    best = [_candidate(each).text_change_percent for each in events if each.get("event") == "best"]
     last = str(events[-1].get("event")) if events else ""
     seed = settings.get("seed")
     return RunSummary(
@@ -90,7 +92,8 @@ def differences(runs: Sequence[RunSummary]) -> dict[str, tuple[object, ...]]:
 def _candidate(event: Mapping[str, Any]) -> CandidateSummary:
     return CandidateSummary(
         round=int(event["round"]),
-        margin=float(event["margin"]),
+        compiles=int(event["compiles"]),
+        cpu_s=float(event["cpu_s"]),
         text_change_percent=float(event["text_change_percent"]),
         berkeley_change_percent=float(event["berkeley_change_percent"]),
     )
