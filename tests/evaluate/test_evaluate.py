@@ -124,7 +124,7 @@ def test_a_policy_for_other_features_is_an_error(corpus: Corpus, tmp_path: Path,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("eval", "no-such-policy", "--corpus", "."), "policy.json"),
+        (("eval", "no-such-policy", "--corpus", "."), "there is no policy 'no-such-policy'"),
         (("eval", "default", "--corpus", "no-such-corpus"), "not a corpus"),
         (("eval", "default", "--corpus", ".", "--clang", "no-such-clang"), "not a corpus"),
     ],

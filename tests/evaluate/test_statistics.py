@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymlgo.evaluate.evaluation import sum_up
 from pymlgo.evaluate.statistics import (
     ModuleChange,
-    best_module,
+    best_modules,
     geomean_change_percent,
     total_change_interval,
-    worst_module,
+    worst_modules,
 )
+from pymlgo.evaluate.summing import sum_up
 from pymlgo.rollout import Outcome, RolloutFailure, RolloutResult, Sizes, change_percent
 
 
@@ -49,8 +49,8 @@ def test_totals_programs_and_extremes() -> None:
     assert (found.better, found.same, found.worse) == (1, 1, 1)
     assert found.worst_module is not None
     assert (found.worst_module.name, found.worst_module.change_bytes) == ("a/1", 10)
-    assert found.best_module is not None
-    assert found.best_module.change_percent == pytest.approx(-50.0)
+    assert found.worst_modules == (found.worst_module,)
+    assert [each.change_percent for each in found.best_modules] == [pytest.approx(-50.0)]
     assert [each.name for each in found.programs] == ["a", "b"]
     assert found.programs[0].text_change_percent == pytest.approx(-30.0)
     assert found.never_worse_change_percent == pytest.approx(-10.0)
@@ -103,5 +103,4 @@ def test_the_geometric_mean_weighs_modules_equally() -> None:
 
 def test_no_module_is_worst_if_none_grew() -> None:
     changes = [ModuleChange(name="a", default_text_bytes=10, policy_text_bytes=10)]
-    assert worst_module(changes) is None
-    assert best_module(changes) is None
+    assert worst_modules(changes) == best_modules(changes) == ()

@@ -6,13 +6,14 @@ import argparse
 from pathlib import Path
 
 from pymlgo.cli.json_output import print_json
+from pymlgo.policy.shipped import POLICY_HELP, find_policy
 
 SCHEMA = "eval-1"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The verb's arguments."""
-    parser.add_argument("policy", help="a policy directory, or 'default' for LLVM's own decisions (changes nothing)")
+    parser.add_argument("policy", help=f"{POLICY_HELP}, or 'default' for LLVM's own decisions (changes nothing)")
     parser.add_argument("--corpus", type=Path, required=True, help="the corpus to measure on")
     parser.add_argument("--clang", help="clang, or the name of one (default: the newest LLVM)")
     parser.add_argument(
@@ -25,7 +26,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reuse-defaults",
         action="store_true",
-        help="take default sizes that earlier runs of this clang measured, instead of compiling again",
+        help="take default sizes that earlier runs of this clang measured, instead of compiling and linking again",
+    )
+    parser.add_argument(
+        "--no-linked", action="store_true", help="do not link each program to see what is left of the change"
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -39,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pymlgo.rollout.choice import chosen_backend
     from pymlgo.toolchain.llvm import find_llvm
 
-    policy = None if arguments.policy == "default" else load_policy(Path(arguments.policy))
+    policy = None if arguments.policy == "default" else load_policy(find_policy(arguments.policy))
     corpus = read_corpus(arguments.corpus)
     llvm = find_llvm(clang=arguments.clang)
     problem = policy.problem if policy else "inlining"
@@ -52,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
             backend=chosen_backend(arguments.backend, llvm, problem),
             executor=executor,
             cache=BaselineCache.default() if arguments.reuse_defaults else None,
+            linked=not arguments.no_linked,
         )
     if arguments.json:
         print_json(SCHEMA, result)

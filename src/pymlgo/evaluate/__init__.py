@@ -1,8 +1,8 @@
-"""Measures of a policy: totals, intervals, programs, worst modules; always against LLVM's default."""
+"""Measures of a policy: totals, intervals, languages, programs, linked sizes; always against LLVM's default."""
 
 from __future__ import annotations
 
 from pymlgo.evaluate.evaluate import evaluate
-from pymlgo.evaluate.evaluation import Evaluation, ProgramChange
+from pymlgo.evaluate.evaluation import Evaluation, GroupChange, LinkedEvaluation
 
-__all__ = ["Evaluation", "ProgramChange", "evaluate"]
+__all__ = ["Evaluation", "GroupChange", "LinkedEvaluation", "evaluate"]

@@ -1,4 +1,4 @@
-"""Statistics over modules: totals, a bootstrap interval, who won and who lost."""
+"""Statistics over modules and programs: bootstrap intervals, the geometric mean, who won and who lost."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from pymlgo.rollout import change_percent
 BOOTSTRAP_DRAWS = 10_000
 BOOTSTRAP_SEED = 20_240
 """Fixed, so that the same sizes always give the same interval."""
+
+EXTREME_MODULES = 5
+"""As many of the worst and of the best modules are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ class ModuleChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtremeModule:
-    """The module that changed most in one direction."""
+    """A module that changed more than most, in one direction."""
 
     name: str
     default_text_bytes: int
@@ -43,10 +46,10 @@ class ExtremeModule:
 def total_change_interval(before: Int64Array, after: Int64Array) -> tuple[float, float]:
     """The 95 % percentile bootstrap interval of the change of the total, in per cent.
 
-    Modules are drawn with replacement; each draw gives one change of the sum.
+    Units (modules, or whole programs) are drawn with replacement; each draw gives one change of the sum.
 
     Args:
-        before: i64[n], bytes of each module under the default.
+        before: i64[n], bytes of each unit under the default.
         after: i64[n], under the policy.
     """
     if not len(before) or not before.sum():
@@ -75,27 +78,25 @@ def geomean_change_percent(before: Int64Array, after: Int64Array) -> float:
     return float(100.0 * (np.exp(np.mean(np.log(after[used] / before[used]))) - 1.0))
 
 
-def worst_module(changes: Sequence[ModuleChange]) -> ExtremeModule | None:
-    """The module that grew most in per cent, by name where equal; None if none grew."""
-    return _extreme([each for each in changes if each.change_bytes > 0], largest=True)
+def worst_modules(changes: Sequence[ModuleChange]) -> tuple[ExtremeModule, ...]:
+    """The modules that grew most in per cent, the worst first, by name where equal; at most `EXTREME_MODULES`."""
+    return _extreme([each for each in changes if each.change_bytes > 0], sign=-1.0)
 
 
-def best_module(changes: Sequence[ModuleChange]) -> ExtremeModule | None:
-    """The module that shrank most in per cent; None if none did."""
-    return _extreme([each for each in changes if each.change_bytes < 0], largest=False)
+def best_modules(changes: Sequence[ModuleChange]) -> tuple[ExtremeModule, ...]:
+    """The modules that shrank most in per cent, the best first; at most `EXTREME_MODULES`."""
+    return _extreme([each for each in changes if each.change_bytes < 0], sign=1.0)
 
 
-def _extreme(changes: Sequence[ModuleChange], *, largest: bool) -> ExtremeModule | None:
-    if not changes:
-        return None
-    sign = -1.0 if largest else 1.0
-    found = min(
-        changes, key=lambda each: (sign * change_percent(each.default_text_bytes, each.policy_text_bytes), each.name)
-    )
-    return ExtremeModule(
-        name=found.name,
-        default_text_bytes=found.default_text_bytes,
-        policy_text_bytes=found.policy_text_bytes,
-        change_bytes=found.change_bytes,
-        change_percent=change_percent(found.default_text_bytes, found.policy_text_bytes),
-    )
+def _extreme(changes: Sequence[ModuleChange], *, sign: float) -> tuple[ExtremeModule, ...]:
+    found = [
+        ExtremeModule(
+            name=each.name,
+            default_text_bytes=each.default_text_bytes,
+            policy_text_bytes=each.policy_text_bytes,
+            change_bytes=each.change_bytes,
+            change_percent=change_percent(each.default_text_bytes, each.policy_text_bytes),
+        )
+        for each in changes
+    ]
+    return tuple(sorted(found, key=lambda each: (sign * each.change_percent, each.name))[:EXTREME_MODULES])
