@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from pymlgo.channel import Advise, host
-from pymlgo.deploy import launcher
+from pymlgo.deploy.known_command import entry_key, remember
 from pymlgo.emit import compile_policy
 from pymlgo.policy.builder import GraphBuilder
 from pymlgo.policy.policy import Policy
@@ -186,13 +186,10 @@ def per_decision(llvm: LLVM, folder: Path) -> bool:
 def launch(folder: Path) -> None:
     """Print the CPU of `mlgo clang` beside its compiler, here /bin/true, once the policy is known."""
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
-    options = {"--policy": str(folder / "policy"), "--clang": "true"}
-    key = launcher.entry_key(options)
-    entry = Path(launcher.entry_file(key))
-    entry.parent.mkdir(parents=True)
-    entry.write_text(f"{key}\nstamp {launcher.stamp('/bin/true')} /bin/true\nword /bin/true\n")
+    key = entry_key(policy="policy", overrides="", clang="true", arguments=[])
+    remember(key, [Path("/bin/true")], ["/bin/true"])
     script = Path(sys.executable).with_name("mlgo")
-    command = [str(script), "clang", "--policy", options["--policy"], "--clang", "true", "--", "-c", "x.c"]
+    command = [str(script), "clang", "--policy", "policy", "--clang", "true", "--", "-c", "x.c"]
     bare, whole, itself = ([] for _ in range(3))
     for _ in range(15):
         for used, words in ((bare, [sys.executable, "-c", "pass"]), (whole, command), (itself, ["/bin/true"])):

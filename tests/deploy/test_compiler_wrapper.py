@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,9 +17,9 @@ from conftest import ROOT, llvm_with_plugin
 
 from deployed_builds import SOURCE, alien_directory, threshold_directory  # isort: skip
 
-from pymlgo.deploy import launcher
 from pymlgo.deploy.command import parse_compile
 from pymlgo.deploy.deployment import deploy_to_clang_config
+from pymlgo.deploy.known_command import entry_file, entry_key, known_command, launcher_program, remember, stamp
 from pymlgo.deploy.never_worse import read_kept
 from pymlgo.toolchain.llvm import LLVM
 
@@ -29,7 +32,7 @@ class Wrapper:
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
 
     def __call__(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pymlgo.cli.start", "clang", *words]
+        command = [Path(sys.executable).with_name("mlgo"), "clang", *words]
         return subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=300
         )
@@ -112,7 +115,7 @@ def test_without_a_plugin_the_pipes_serve(wrapper: Wrapper, llvm: LLVM, policy: 
     by_plugin = (wrapper.folder / "x.o").read_bytes()
     (tmp_path / "none").mkdir()
     script = (
-        "import sys, pymlgo; pymlgo.__path__ = pymlgo.__path__[:1]; from pymlgo.cli.start import main; sys.exit(main())"
+        "import sys, pymlgo; pymlgo.__path__ = pymlgo.__path__[:1]; from pymlgo.cli.main import main; sys.exit(main())"
     )
     wrapper.environment["XDG_CACHE_HOME"] = str(tmp_path / "other-cache")
     done = subprocess.run(
@@ -154,7 +157,7 @@ def test_a_crash_under_advice_is_compiled_again_without(
     code.write_text(LIBRARY)
     subprocess.run(["g++", "-w", "-shared", "-fPIC", "-DBEFORE=*(volatile int*)0=1", code, "-o", library], check=True)
     entry = next(each for each in (wrapper.folder / "cache/pymlgo/wrapper").iterdir() if each.is_file())
-    old, new = f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}", launcher.stamp(str(library))
+    old, new = f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}", stamp(library)
     entry.write_text(entry.read_text().replace(old, new))
     done = wrapper("--policy=d", "--", "-Oz", "-c", "x.c")
     assert done.returncode == 0, done.stderr
@@ -179,22 +182,111 @@ def test_never_worse_keeps_the_smaller_object(wrapper: Wrapper, llvm: LLVM, tmp_
         assert kept.policy_text_bytes <= kept.default_text_bytes
 
 
-def test_options_are_split_from_the_compilers_arguments() -> None:
-    split = launcher.split_words(["--policy", "p", "--clang=c", "--", "-c", "--", "x.c"])
-    assert split == ({"--policy": "p", "--clang": "c"}, ["-c", "--", "x.c"])
-    assert launcher.split_words(["--never-worse", "--", "x"]) == ({"--never-worse": ""}, ["x"])
-    assert launcher.split_words(["--policy", "p"]) is None
-    assert launcher.split_words(["--help"]) is None
+# --- the program `mlgo` -----------------------------------------------------------------------------------------
+
+SHOW = """#!/bin/sh
+echo "$@"
+"""
 
 
-def test_the_short_way_imports_almost_nothing() -> None:
-    script = "import sys; before = set(sys.modules); import pymlgo.deploy.launcher; print(*set(sys.modules) - before)"
+@pytest.fixture
+def show(tmp_path: Path) -> Path:
+    """A compiler that prints its arguments."""
+    program = tmp_path / "show"
+    program.write_text(SHOW)
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def cache(wrapper: Wrapper, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The wrapper's cache, here too; none of the variables that name a command is set."""
+    monkeypatch.setenv("XDG_CACHE_HOME", wrapper.environment["XDG_CACHE_HOME"])
+    for name in ("PYMLGO_CLANG_POLICY", "PYMLGO_CLANG"):
+        monkeypatch.delenv(name, raising=False)
+        wrapper.environment.pop(name, None)
+    monkeypatch.chdir(wrapper.folder)
+    return Path(wrapper.environment["XDG_CACHE_HOME"])
+
+
+@pytest.mark.parametrize(
+    ("words", "policy", "overrides"),
+    [
+        (["--policy", "p", "--clang=c"], "p", ""),
+        (["--policy=/no/where", "--clang", "c"], "/no/where", ""),
+        (["--overrides", "a name", "--clang=c"], "", "a name"),
+        (["--policy", "späße", "--overrides=o", "--clang=c"], "späße", "o"),
+        (["--clang=c"], "", ""),
+    ],
+)
+def test_python_and_the_program_name_a_command_alike(
+    wrapper: Wrapper, show: Path, cache: Path, words: list[str], policy: str, overrides: str
+) -> None:
+    (wrapper.folder / "p").mkdir()
+    (wrapper.folder / "a name").touch()
+    arguments = ["-O1", "--", "-Oz", "x y.c"]
+    key = entry_key(policy=policy, overrides=overrides, clang="c", arguments=arguments)
+    remember(key, [show], [str(show), "--config=d/mlgo.cfg"])
+    assert known_command(key) == [str(show), "--config=d/mlgo.cfg"]
+    done = wrapper(*words, "--", *arguments)
+    assert (done.returncode, done.stdout) == (0, "--config=d/mlgo.cfg -O1 -- -Oz x y.c\n")
+    show.write_text(SHOW + "# changed\n")
+    assert known_command(key) == []
+    assert "no program 'c'" in wrapper(*words, "--", *arguments).stderr  # Python looks for it
+
+
+def test_a_damaged_entry_is_no_entry(wrapper: Wrapper, show: Path, cache: Path) -> None:
+    key = entry_key(policy="p", overrides="", clang="c", arguments=[])
+    remember(key, [], [str(show)])
+    whole = entry_file(key).read_bytes()
+    for damaged in (b"", whole[:-1], whole[1:], whole + b"nonsense\n", key.encode() + b"\n", whole + b"stamp 1 /\n"):
+        entry_file(key).write_bytes(damaged)
+        done = wrapper("--policy=p", "--clang=c", "--", "-c", "x.c")
+        assert (done.returncode, done.stdout) == (3, ""), damaged
+
+
+def test_where_nothing_advises_python_is_asked_once(wrapper: Wrapper, show: Path, cache: Path) -> None:
+    key = entry_key(policy="", overrides="", clang="c", arguments=["-O2"])
+    remember(key, [show], [str(show)], say="mlgo: nothing")
+    done = wrapper("--clang=c", "--", "-O2", "x.c")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "-O2 x.c\n", "mlgo: nothing\n")
+
+
+@pytest.mark.parametrize("code", [0, 1, 77])
+def test_the_exit_code_is_the_compilers(wrapper: Wrapper, tmp_path: Path, code: int) -> None:
+    assert subprocess.run([launcher_program(), "--advised", "sh", "-c", "--", f"exit {code}"]).returncode == code
+
+
+def test_a_signal_that_ends_the_wrapper_ends_the_compiler(tmp_path: Path) -> None:
+    script = f"trap 'touch {tmp_path}/told; exit 9' TERM; touch {tmp_path}/started; while :; do sleep 0.01; done"
+    with subprocess.Popen([launcher_program(), "--advised", "sh", "-c", "--", script]) as running:
+        while not (tmp_path / "started").exists():
+            time.sleep(0.01)
+        running.terminate()
+        assert running.wait(timeout=30) == 9
+    assert (tmp_path / "told").exists()
+
+
+def test_a_compiler_that_is_gone_is_told(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-S", "-c", script], capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "src")}
+        [launcher_program(), "--advised", tmp_path / "gone", "--", "-c"], capture_output=True, text=True
     )
-    loaded = set(done.stdout.split())
-    assert {"pymlgo", "pymlgo.deploy", "pymlgo.deploy.launcher"} <= loaded
-    assert not loaded & {"argparse", "json", "numpy", "pathlib", "re", "subprocess", "typing", "signal"}
+    assert done.returncode == 127
+    assert done.stderr == f"error: {tmp_path}/gone cannot be started: No such file or directory\n"
+
+
+@pytest.mark.spec("deploy.wrapper")
+def test_what_the_wrapper_adds_to_a_compile(wrapper: Wrapper, cache: Path) -> None:
+    """CPU of `mlgo clang` before its compiler, which is /bin/true here; its own children are not counted."""
+    key = entry_key(policy="p", overrides="", clang="c", arguments=[])
+    remember(key, [Path("/bin/true"), launcher_program()], ["/bin/true"])
+    used = []
+    for _ in range(10):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert wrapper("--policy=p", "--clang=c", "--", "-c", "x.c").returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used.append(1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
+    assert statistics.median(used) <= 30, f"CPU in ms: {used}"
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pymlgo.atomic_file import write_bytes
 from pymlgo.channel import Advise, host
-from pymlgo.deploy import launcher
 from pymlgo.deploy.check import check_deployment
 from pymlgo.deploy.command import parse_compile
 from pymlgo.deploy.deployment import DESCRIPTION_FILE, Deployment, deploy_to_clang_config, read_deployment
+from pymlgo.deploy.known_command import entry_file, entry_key, known_command, launcher_program, remember
 from pymlgo.deploy.never_worse import KEPT_FILE, Kept, compile_never_worse, save_kept
 from pymlgo.errors import MLGOError, PolicyError, ToolchainError
 from pymlgo.policy.directory import load_policy
+from pymlgo.policy.shipped import default_policy, find_policy
 from pymlgo.problem import problem_named
 from pymlgo.toolchain.advisor import advisor_plugin, advisor_plugins
 from pymlgo.toolchain.llvm import LLVM, find_llvm, find_llvms
@@ -40,16 +41,36 @@ class Advice:
     key: str
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Advice:
-        """From the wrapper's options, and PYMLGO_CLANG_POLICY and PYMLGO_CLANG where they say nothing."""
-        policy = options.get("--policy") or os.environ.get("PYMLGO_CLANG_POLICY")
-        overrides = options.get("--overrides")
+    def of(
+        cls,
+        arguments: Sequence[str],
+        *,
+        policy: str | None = None,
+        overrides: str | None = None,
+        clang: str | None = None,
+    ) -> Advice:
+        """From the wrapper's options, PYMLGO_CLANG_POLICY and PYMLGO_CLANG where they say nothing, and the package.
+
+        Where nothing at all is named, this package's policy for the optimization level in `arguments` advises.
+        """
+        policy = policy or os.environ.get("PYMLGO_CLANG_POLICY", "")
+        clang = clang or os.environ.get("PYMLGO_CLANG", "")
+        overrides = overrides or ""
+        key = entry_key(policy=policy, overrides=overrides, clang=clang, arguments=arguments)
+        named = _found(policy) if policy else None
         return cls(
-            policy=Path(policy) if policy else None,
+            policy=named or (None if overrides else default_policy(arguments)),
             overrides=Path(overrides) if overrides else None,
-            clang=options.get("--clang") or os.environ.get("PYMLGO_CLANG") or None,
-            key=launcher.entry_key(dict(options)),
+            clang=clang or None,
+            key=key,
         )
+
+
+def _found(policy: str) -> Path:
+    try:
+        return find_policy(policy)
+    except PolicyError:
+        return Path(policy)  # what is not there is told when it is used
 
 
 def clang_with_plugin(clang: str | None) -> LLVM:
@@ -77,9 +98,9 @@ def compile_advised(advice: Advice, arguments: Sequence[str], *, never_worse: bo
     """
     llvm = _clang_of(advice)
     if advice.policy is None and advice.overrides is None:
-        return _plain(llvm, arguments, "no policy is named (--policy DIR, or PYMLGO_CLANG_POLICY)")
+        return _without_policy(advice, llvm, arguments)
     try:
-        deployment = deployed(advice, llvm)
+        deployment, program = deployed(advice, llvm), launcher_program()
     except ToolchainError as error:
         return _through_pipes(advice, llvm, arguments, error)
     except (MLGOError, OSError) as error:
@@ -89,7 +110,8 @@ def compile_advised(advice: Advice, arguments: Sequence[str], *, never_worse: bo
     if command is None:
         if never_worse and "-c" in arguments:
             print("mlgo: --never-worse does not know this form of command; compiling with advice", file=sys.stderr)
-        return launcher.run_advised(words, list(arguments))
+        sys.stderr.flush()
+        os.execv(program, [str(program), "--advised", *words, "--", *arguments])
     code, kept = compile_never_worse(words, llvm.clang, command, arguments)
     for each in kept:
         print(f"mlgo: {each.object}: {_shown(each)}", file=sys.stderr)
@@ -110,7 +132,7 @@ def deployed(advice: Advice, llvm: LLVM) -> Deployment:
         PolicyError: the policy is none, or does not fit this clang.
         ToolchainError: this clang has no plugin or refuses it.
     """
-    if (known := launcher.known_command(advice.key)) is not None and known[0] == str(llvm.clang):
+    if (known := known_command(advice.key)) and known[0] == str(llvm.clang):
         return read_deployment(Path(known[1].removeprefix("--config=")).parent)
     deployment = _deployment(advice, llvm)
     check = check_deployment(deployment, clang=llvm.clang)
@@ -119,7 +141,7 @@ def deployed(advice: Advice, llvm: LLVM) -> Deployment:
         raise ToolchainError(f"{llvm.clang} does not take the advisor plugin: {said}")
     if check.fallbacks:
         raise PolicyError(check.fallbacks[0].reason)
-    _remember(advice, llvm, deployment, (str(llvm.clang), f"--config={deployment.config}"))
+    remember(advice.key, _made_from(advice, llvm, deployment), (str(llvm.clang), f"--config={deployment.config}"))
     return deployment
 
 
@@ -136,7 +158,7 @@ def _deployment(advice: Advice, llvm: LLVM) -> Deployment:
     """The deployment that was named, or one in the cache."""
     if advice.policy is not None and (advice.policy / DESCRIPTION_FILE).exists() and advice.overrides is None:
         return read_deployment(advice.policy)
-    folder = Path(launcher.entry_file(advice.key) + f".llvm{llvm.major}")
+    folder = entry_file(advice.key).with_suffix(f".llvm{llvm.major}")
     return deploy_to_clang_config(
         folder,
         llvm=llvm,
@@ -145,19 +167,12 @@ def _deployment(advice: Advice, llvm: LLVM) -> Deployment:
     )
 
 
-def _remember(advice: Advice, llvm: LLVM, deployment: Deployment, command: Sequence[str]) -> None:
+def _made_from(advice: Advice, llvm: LLVM, deployment: Deployment) -> list[Path]:
     used = [llvm.clang, llvm.clang.resolve(), advisor_plugin(llvm)]
     used += [each for each in deployment.folder.iterdir() if each.name != KEPT_FILE]
     if advice.policy is not None:
         used += [each for each in _files(advice.policy) if each.name != KEPT_FILE]
-    used += [advice.overrides] if advice.overrides is not None else []
-    lines = [advice.key]
-    lines += [f"stamp {launcher.stamp(str(path))} {path}" for path in map(Path.absolute, used)]
-    lines += [f"word {word}" for word in command]
-    if any("\n" in line for line in lines):
-        return  # a name with a line break takes the long way each time
-    text = "\n".join(lines) + "\n"
-    write_bytes(Path(launcher.entry_file(advice.key)), os.fsencode(text))
+    return used + ([advice.overrides] if advice.overrides is not None else [])
 
 
 def _files(policy: Path) -> list[Path]:
@@ -166,8 +181,20 @@ def _files(policy: Path) -> list[Path]:
 
 def _plain(llvm: LLVM, arguments: Sequence[str], reason: str) -> int:
     """Become the compiler, without advice."""
-    print(f"mlgo: compiling without advice: {reason}", file=sys.stderr, flush=True)
+    print(_without(reason), file=sys.stderr, flush=True)
     os.execv(llvm.clang, [str(llvm.clang), *arguments])
+
+
+def _without_policy(advice: Advice, llvm: LLVM, arguments: Sequence[str]) -> int:
+    """`_plain` where nothing was asked for, which is remembered: a build may be full of such commands."""
+    reason = "no policy is named (--policy P, or PYMLGO_CLANG_POLICY), and this package has none for this level"
+    with contextlib.suppress(MLGOError, OSError):
+        remember(advice.key, [llvm.clang, launcher_program()], [str(llvm.clang)], say=_without(reason))
+    return _plain(llvm, arguments, reason)
+
+
+def _without(reason: str) -> str:
+    return f"mlgo: compiling without advice: {reason}"
 
 
 def _through_pipes(advice: Advice, llvm: LLVM, arguments: Sequence[str], reason: ToolchainError) -> int:
