@@ -38,9 +38,9 @@ class Remark:
     advice: bool
 
 
-def remark_flags(command: Sequence[bytes | str], file: Path) -> list[str]:
-    """What `command` (of `replay_command`) needs besides, so that it writes the remarks to `file`."""
-    flags = ["-opt-record-file", str(file), "-opt-record-passes", REMARK_PASS, "-opt-record-format", "yaml"]
+def remark_flags(command: Sequence[bytes | str], file: Path, *, passes: str = REMARK_PASS) -> list[str]:
+    """What `command` (of `replay_command`) needs besides, so that it writes the remarks of `passes` to `file`."""
+    flags = ["-opt-record-file", str(file), "-opt-record-passes", passes, "-opt-record-format", "yaml"]
     if len(command) > 1 and command[1] in ("-cc1", b"-cc1"):
         return flags
     return [word for flag in flags for word in ("-Xclang", flag)]
