@@ -10,10 +10,28 @@ from typing import TYPE_CHECKING
 from pymlgo.cli.json_output import print_json
 
 if TYPE_CHECKING:
+    from pymlgo.policy.policy import Policy
     from pymlgo.train import TrainResult
+    from pymlgo.train.algorithms import AlgorithmOptions
 
 SCHEMA = "train-1"
-ALGORITHMS = ("flip-regression",)
+ALGORITHMS = ("flip-regression", "es", "bc-max", "ppo")
+
+SETTINGS = {
+    "rounds": ("flip-regression", "bc-max"),
+    "sweeps": ("flip-regression", "bc-max"),
+    "learner": ("flip-regression", "bc-max"),
+    "strategy": ("es",),
+    "shape": ("es",),
+    "population": ("es",),
+    "sigma": ("es",),
+    "batch": ("es", "ppo"),
+    "epochs": ("ppo",),
+}
+"""Arguments that only some algorithms have, as they have them; where one is not given, the algorithm's own default."""
+
+EXTREMES = {"never": 0, "always": 1}
+"""Starts that nobody would choose, but to see what an algorithm makes of them."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,15 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="stop after this time, e.g. 90s, 20m, 2h")
     parser.add_argument("--max-compiles", type=int, metavar="N", help="plan for N compiles; equal N, equal policy")
     parser.add_argument("--seed", type=int, default=1, help="of everything that is drawn (default: 1)")
-    parser.add_argument("--algorithm", choices=ALGORITHMS, default=ALGORITHMS[0], help="how to learn")
+    parser.add_argument("--algorithm", choices=ALGORITHMS, default=ALGORITHMS[0], help=f"how ({ALGORITHMS[0]})")
     parser.add_argument(
-        "--learner",
-        choices=("trees", "mlp", "lightgbm"),
-        default="trees",
-        help="what is fitted (default: trees; lightgbm needs the extra 'trees')",
+        "--from",
+        dest="start",
+        metavar="POLICY",
+        help="start from this policy, or from `never` or `always` inlining (default: from LLVM's default)",
     )
-    parser.add_argument("--rounds", type=int, default=2, help="flip around the default, then around the best (2)")
-    parser.add_argument("--sweeps", type=int, default=6, help="flips of every module in each round (6)")
     parser.add_argument(
         "--validation-share",
         type=float,
@@ -43,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--without-features", nargs="+", default=[], metavar="NAME", help="features that the policy must not use"
     )
+    _configure_algorithms(parser.add_argument_group("algorithms"))
     parser.add_argument("--clang", help="clang, or the name of one (default: the newest LLVM)")
     parser.add_argument(
         "--backend",
@@ -50,10 +67,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="fastest",
         help="what compiles; engine and plugin offer more features than the pipes (default: fastest)",
     )
-    parser.add_argument("--jobs", type=int, help="compiles at a time (default: one for each core)")
+    parser.add_argument("--jobs", type=_positive, help="compiles at a time (default: one for each core)")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run's folder")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def _configure_algorithms(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--rounds", type=_positive, help="flip-regression, bc-max: around the start, then the best (2)")
+    group.add_argument("--sweeps", type=_positive, help="flip-regression, bc-max: compiles of a module each round (6)")
+    group.add_argument(
+        "--learner",
+        choices=("trees", "mlp", "lightgbm"),
+        help="flip-regression, bc-max: what is fitted (trees; lightgbm needs the extra 'trees')",
+    )
+    group.add_argument(
+        "--strategy", choices=("cma", "openai"), help="es: CMA-ES (default; needs the extra 'cma') or OpenAI's"
+    )
+    group.add_argument("--shape", choices=("linear", "mlp"), help="es: of the policy (linear)")
+    group.add_argument("--population", type=_positive, help="es: policies in a generation (12)")
+    group.add_argument("--sigma", type=float, help="es: first size of a perturbation (0.15)")
+    group.add_argument("--batch", type=_positive, help="es, ppo: modules in a round (10, 48)")
+    group.add_argument("--epochs", type=_positive, help="ppo: passes over a round's decisions (4)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,25 +97,18 @@ def run(arguments: argparse.Namespace) -> int:
     from pymlgo.rollout import LocalExecutor
     from pymlgo.rollout.choice import chosen_backend
     from pymlgo.toolchain.llvm import find_llvm
-    from pymlgo.train import Options, TrainRequest, train
+    from pymlgo.train import TrainRequest, train
 
-    for name in ("rounds", "sweeps", "jobs"):
-        if (value := getattr(arguments, name)) is not None and value < 1:
-            raise ConfigError(f"--{name} must be at least 1, found {value}")
     if not 0 <= arguments.validation_share < 1:
         raise ConfigError(f"--validation-share must be at least 0 and below 1, found {arguments.validation_share}")
     request = TrainRequest(
         corpora=tuple(arguments.corpus),
+        options=_options(arguments),
         seed=arguments.seed,
         max_compiles=arguments.max_compiles,
         budget_s=arguments.budget,
         validation_share=arguments.validation_share,
-        options=Options(
-            rounds=arguments.rounds,
-            sweeps=arguments.sweeps,
-            learner=arguments.learner,
-            without_features=tuple(arguments.without_features),
-        ),
+        start=_start(arguments.start),
     )
     llvm = find_llvm(clang=arguments.clang)
     with LocalExecutor(arguments.jobs) as executor:
@@ -101,9 +129,33 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _options(arguments: argparse.Namespace) -> AlgorithmOptions:
+    from pymlgo.errors import ConfigError
+    from pymlgo.train.algorithms import OPTIONS
+
+    given = {name: value for name in SETTINGS if (value := getattr(arguments, name)) is not None}
+    for name in given:
+        if arguments.algorithm not in SETTINGS[name]:
+            raise ConfigError(f"--{name} is not for {arguments.algorithm}, but for {' and '.join(SETTINGS[name])}")
+    return OPTIONS[arguments.algorithm](**given, without_features=tuple(arguments.without_features))
+
+
+def _start(named: str | None) -> Policy | None:
+    from pymlgo.policy.directory import load_policy
+    from pymlgo.policy.shapes import INLINING_ADVICE, constant_policy
+    from pymlgo.policy.shipped import find_policy
+
+    if named is None:
+        return None
+    if named in EXTREMES:
+        return constant_policy("inlining", INLINING_ADVICE, EXTREMES[named])
+    return load_policy(find_policy(named))
+
+
 def _print(result: TrainResult) -> None:
+    labels = f"{result.labels} labels from " if result.labels else ""
     print(
-        f"{result.policy}: {result.labels} labels from {result.train_modules} modules; "
+        f"{result.policy}: {result.algorithm}, {labels}{result.train_modules} modules; "
         f"{result.compiles} compiles, {result.cpu_s:.0f} CPU seconds, {result.elapsed_s:.0f} s, stopped by the "
         f"{result.stopped_by}; run {result.run}"
     )
@@ -111,7 +163,7 @@ def _print(result: TrainResult) -> None:
         details = ", ".join(f"{key} {_shown(value)}" for key, value in each.details.items())
         print(
             f"  round {each.round + 1}, {each.compiles} compiles: .text {each.text_change_percent:+.3f} %, "
-            f"Berkeley {each.berkeley_change_percent:+.3f} % ({details})"
+            f"Berkeley {each.berkeley_change_percent:+.3f} %" + (f" ({details})" if details else "")
         )
     projects = ", ".join(f"{name} {change:+.2f} %" for name, change in result.validation_projects.items())
     where = (
@@ -119,13 +171,11 @@ def _print(result: TrainResult) -> None:
         if result.validated_by_project
         else "the same project: the corpus has only one, and what others would gain was not measured"
     )
-    if result.fell_back:
-        print(f"nothing beat LLVM's default on {where}: the policy is that default")
-    else:
-        print(
-            f".text {result.text_change_percent:+.3f} %, Berkeley {result.berkeley_change_percent:+.3f} % against "
-            f"LLVM's default on {result.validation_modules} modules of {where}"
-        )
+    verdict = "nothing beat what the run started from: " if result.fell_back else ""
+    print(
+        f"{verdict}.text {result.text_change_percent:+.3f} %, Berkeley {result.berkeley_change_percent:+.3f} % against "
+        f"LLVM's default on {result.validation_modules} modules of {where}"
+    )
     if result.failures:
         print("failed compiles: " + ", ".join(f"{reason} {count}" for reason, count in result.failures.items()))
 
@@ -134,6 +184,12 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return " ".join(map(str, value)) or "none"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be at least 1, found {text!r}")
+    return int(text)
 
 
 def _seconds(text: str) -> float:

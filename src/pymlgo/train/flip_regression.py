@@ -38,6 +38,7 @@ from pymlgo.train.checkpoint import State
 from pymlgo.train.flips import Flip, FlipPlanner
 from pymlgo.train.labels import LabelCollector, Labels
 from pymlgo.train.models import learner_named
+from pymlgo.train.plan import drawn
 from pymlgo.train.selection import MARGINS, ModuleFacts, Trial, compare, project_folds, rows_of
 from pymlgo.train.workshop import Event, Workshop
 
@@ -117,9 +118,9 @@ def make_plan(
     left = max(0, max_compiles - judgements * judged - options.rounds * based)
     most = options.sweeps * based
     flips = [min(most, left // options.rounds) for _ in range(options.rounds)]
-    drawn = _drawn(train, based, generator)
-    judges = drawn if cross else _drawn(validation, judged, generator)
-    return Plan(train=drawn, validation=judges, flips=tuple(flips), cross=cross)
+    learned_from = drawn(train, based, generator)
+    judges = learned_from if cross else drawn(validation, judged, generator)
+    return Plan(train=learned_from, validation=judges, flips=tuple(flips), cross=cross)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -199,20 +200,7 @@ class FlipRegression:
     def _base_sweep(self, policy: Policy | None) -> None:
         """Compile every training module under `policy` and keep what happened."""
         self._workshop.note("compiling under the base policy")
-        self._bases.clear()
-        jobs = [Job(module=module, policy=policy, record=True, names=True) for module in self._plan.train]
-        for number, outcome in self._workshop.compile(jobs):
-            if isinstance(outcome, RolloutResult) and outcome.decisions:
-                self._bases[number] = outcome
-            if self._bases and self._workshop.is_late(0.5):
-                break
-        self._bases = dict(sorted(self._bases.items()))
-        if not self._bases:
-            raise CorpusError(
-                f"none of {len(jobs)} training modules compiled with a decision to make"
-                + (f" (failed: {dict(self._workshop.failures)})" if self._workshop.failures else ""),
-                hint="inlining needs modules with calls, compiled from bitcode that was not optimized yet",
-            )
+        self._bases = self._workshop.record(self._plan.train, policy, names=True)
         tried = self.progress.tried
         self._planners = {number: FlipPlanner(_trajectory(base), tried[number]) for number, base in self._bases.items()}
         self._learn_features()
@@ -346,13 +334,6 @@ class FlipRegression:
         progress.labels.add_all(Labels(**{each.name: state.arrays[each.name] for each in fields(Labels)}))
         for module, key, count in state.arrays["tried"].tolist():
             progress.tried[module][key] = count
-
-
-def _drawn(modules: Sequence[Module], count: int, generator: np.random.Generator) -> tuple[Module, ...]:
-    chosen = sorted(generator.permutation(len(modules))[:count])
-    drawn = [modules[int(place)] for place in chosen]
-    # Large ones first, so that no core waits for the last.
-    return tuple(sorted(drawn, key=lambda each: (-each.size_bytes, each.name)))
 
 
 def _differing(trials: Sequence[Trial], count: int) -> list[Trial]:

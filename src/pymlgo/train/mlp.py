@@ -49,9 +49,9 @@ class MLPLearner:
 
     def fit(self, features: Float64Array, target: Float64Array, generator: np.random.Generator) -> MLPModel:
         """A model of features f64[n, f] → target f64[n]."""
-        squashed = _squashed(features)
-        mean, deviation = squashed.mean(axis=0), squashed.std(axis=0) + np.float32(1e-3)
-        rows = np.clip((squashed - mean) / deviation, -CLIP, CLIP)
+        small = squashed(features)
+        mean, deviation = small.mean(axis=0), small.std(axis=0) + np.float32(1e-3)
+        rows = np.clip((small - mean) / deviation, -CLIP, CLIP)
         scaled = (target / TARGET_SCALE).astype(np.float32)
         nets = tuple(self._fit_net(rows, scaled, generator) for _ in range(self.nets))
         return MLPModel(mean=mean, deviation=deviation, nets=nets)
@@ -81,7 +81,7 @@ class MLPModel:
 
     def scores(self, features: Float64Array) -> Float64Array:
         """Bytes that inlining saves, f64[n] for features f64[n, f]."""
-        rows = np.clip((_squashed(features) - self.mean) / self.deviation, -CLIP, CLIP)
+        rows = np.clip((squashed(features) - self.mean) / self.deviation, -CLIP, CLIP)
         sums = sum((_forward(net, rows)[-1][:, 0].astype(np.float64) for net in self.nets), np.zeros(len(rows)))
         return np.asarray(sums * (TARGET_SCALE / len(self.nets)))
 
@@ -91,8 +91,8 @@ class MLPModel:
         return inlining_policy(features, _side_by_side(self.nets), scaling=scaling, rule=rule, provenance=provenance)
 
 
-def _squashed(features: Float64Array) -> Float32Array:
-    # The same function as `Scaling(squash=True)`.
+def squashed(features: Float64Array) -> Float32Array:
+    """What `Scaling(squash=True)` makes of features of any shape."""
     return (np.sign(features) * np.log1p(np.abs(features)) * 0.25).astype(np.float32)
 
 

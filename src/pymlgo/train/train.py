@@ -128,11 +128,6 @@ def train(
     plan = plan_for(request.options, split, max_compiles, request.seed)
     used = backend or PipesBackend(llvm=llvm)
     settings = _settings(request, modules, llvm, used, max_compiles)
-    if resume is None:
-        run = RunDirectory.create(runs, f"{algorithm_name(request.options)}-s{request.seed}", settings)
-    else:
-        run = RunDirectory.open(resume)
-        run.check_settings({key: value for key, value in settings.items() if key not in ("corpora", "clang")})
     with progress("training", plan.compiles) as shown:
         workshop = Workshop(
             executor=executor,
@@ -142,10 +137,16 @@ def train(
             start=request.start,
             shown=shown,
         )
+        algorithm = make_algorithm(request.options, plan, request.seed, workshop)
+        if resume is None:
+            run = RunDirectory.create(runs, f"{algorithm_name(request.options)}-s{request.seed}", settings)
+        else:
+            run = RunDirectory.open(resume)
+            run.check_settings({key: value for key, value in settings.items() if key not in ("corpora", "clang")})
         session = Session(
             run=run,
             output=output,
-            algorithm=make_algorithm(request.options, plan, request.seed, workshop),
+            algorithm=algorithm,
             workshop=workshop,
             provenance=_provenance(run, settings, split),
         )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from pymlgo.corpus.description import Module
 from pymlgo.corpus.names import project_of
 from pymlgo.errors import CorpusError
 from pymlgo.policy.policy import Policy
 from pymlgo.progress import Advance, Note
-from pymlgo.rollout import Backend, Executor, Job, Outcome, RolloutFailure
+from pymlgo.rollout import Backend, Executor, Job, Outcome, RolloutFailure, RolloutResult
 from pymlgo.train.budget import Budget
 from pymlgo.train.validation import Validation
 
@@ -103,6 +104,31 @@ class Workshop:
         for number, outcome in self._executor.run(self._backend, jobs):
             self._spend(outcome)
             yield number, outcome
+
+    def record(
+        self, modules: Sequence[Module], policy: Policy | None, *, names: bool = False
+    ) -> dict[int, RolloutResult]:
+        """A recorded compile of each module under `policy`, by number; modules without a decision are left out.
+
+        A time budget cuts it short once half of the time is gone.
+
+        Raises:
+            CorpusError: no module compiled with a decision to make.
+        """
+        found: dict[int, RolloutResult] = {}
+        jobs = [Job(module=module, policy=policy, record=True, names=names) for module in modules]
+        for number, outcome in self.compile(jobs):
+            if isinstance(outcome, RolloutResult) and outcome.decisions:
+                found[number] = outcome
+            if found and self.is_late(0.5):
+                break
+        if not found:
+            raise CorpusError(
+                f"none of {len(modules)} training modules compiled with a decision to make"
+                + (f" (failed: {dict(self.failures)})" if self.failures else ""),
+                hint="inlining needs modules with calls, compiled from bitcode that was not optimized yet",
+            )
+        return dict(sorted(found.items()))
 
     def judge(
         self, policy: Policy, *, round: int, of_projects: Mapping[str, Policy] | None = None, **details: object
