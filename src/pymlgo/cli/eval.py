@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pymlgo.cli.executors import add_executor_arguments, chosen_executor
 from pymlgo.cli.json_output import print_json
 from pymlgo.policy.shipped import POLICY_HELP, find_policy
 
@@ -22,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="stock",
         help="what compiles with the policy (default: stock clang, with the advisor plugin where there is one)",
     )
-    parser.add_argument("--jobs", type=_positive, help="compiles at a time (default: one for each core)")
+    add_executor_arguments(parser)
     parser.add_argument(
         "--reuse-defaults",
         action="store_true",
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pymlgo.corpus.description import read_corpus
     from pymlgo.evaluate import evaluate
     from pymlgo.policy.directory import load_policy
-    from pymlgo.rollout import BaselineCache, LocalExecutor
+    from pymlgo.rollout import BaselineCache
     from pymlgo.rollout.choice import chosen_backend
     from pymlgo.toolchain.llvm import find_llvm
 
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     corpus = read_corpus(arguments.corpus)
     llvm = find_llvm(clang=arguments.clang)
     problem = policy.problem if policy else "inlining"
-    with LocalExecutor(arguments.jobs) as executor:
+    with chosen_executor(arguments) as executor:
         result = evaluate(
             policy,
             corpus,
@@ -65,10 +66,3 @@ def run(arguments: argparse.Namespace) -> int:
 
         print_table(result)
     return 1 if result.failed else 0
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected at least 1, found {number}")
-    return number

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pymlgo.cli.executors import add_executor_arguments, chosen_executor
 from pymlgo.cli.json_output import print_json
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="fastest",
         help="what compiles; engine and plugin offer more features than the pipes (default: fastest)",
     )
-    parser.add_argument("--jobs", type=_positive, help="compiles at a time (default: one for each core)")
+    add_executor_arguments(parser)
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run's folder")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -94,7 +95,6 @@ def _configure_algorithms(group: argparse._ArgumentGroup) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 whether or not something better than the default was found; what came out says so."""
     from pymlgo.errors import ConfigError
-    from pymlgo.rollout import LocalExecutor
     from pymlgo.rollout.choice import chosen_backend
     from pymlgo.toolchain.llvm import find_llvm
     from pymlgo.train import TrainRequest, train
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         start=_start(arguments.start),
     )
     llvm = find_llvm(clang=arguments.clang)
-    with LocalExecutor(arguments.jobs) as executor:
+    with chosen_executor(arguments) as executor:
         result = train(
             request,
             arguments.output,

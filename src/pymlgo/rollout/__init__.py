@@ -22,6 +22,7 @@ from pymlgo.rollout.keys import decision_key
 from pymlgo.rollout.pipes import PipesBackend
 from pymlgo.rollout.plain import PlainBackend
 from pymlgo.rollout.plugin import PluginBackend
+from pymlgo.rollout.ray_executor import RayExecutor
 
 __all__ = [
     "Backend",
@@ -35,6 +36,7 @@ __all__ = [
     "PipesBackend",
     "PlainBackend",
     "PluginBackend",
+    "RayExecutor",
     "RolloutFailure",
     "RolloutResult",
     "Sizes",
