@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pymlgo.corpus.description import Corpus
+from pymlgo.corpus.description import Corpus, Module
 from pymlgo.errors import CorpusError
+from pymlgo.policy.shapes import INLINING_ADVICE, constant_policy
 from pymlgo.rollout import Job, LocalExecutor, Overrides, PipesBackend, PluginBackend, RolloutResult
 from pymlgo.toolchain.advisor import advisor_plugin, advisor_plugins
 from pymlgo.toolchain.llvm import find_llvm
@@ -33,25 +34,37 @@ def test_the_search_finds_smaller_objects_and_is_repeatable(corpus: Corpus, clan
     backend = PipesBackend(llvm=find_llvm(clang=clang22))
     with LocalExecutor(2) as executor:
         first, again = (
-            tune(corpus.modules, tmp_path / name, backend=backend, executor=executor, max_compiles=20, seed=1)
+            tune(
+                corpus.modules,
+                tmp_path / f"{name}.overrides",
+                backend=backend,
+                executor=executor,
+                max_compiles=20,
+                seed=1,
+                each_output=tmp_path / name,
+            )
             for name in ("first", "again")
         )
     assert first.modules == again.modules
     assert first.text_change_percent < 0
     assert first.improved > 0
-    assert first.compiles <= 20 * len(corpus.modules)
+    assert (tmp_path / "first.overrides").read_text() == (tmp_path / "again.overrides").read_text()
+    assert len(overrides_in(tmp_path / "first.overrides")) == first.overrides
     for each in first.modules:
         assert each.tuned_text_bytes <= each.default_text_bytes
+        assert each.merged_text_bytes <= each.default_text_bytes
         assert each.compiles <= 20
         file = f"{each.name}.overrides"
         assert len(overrides_in(tmp_path / "first" / file)) == each.overrides
         assert (tmp_path / "first" / file).read_text() == (tmp_path / "again" / file).read_text()
 
 
-def test_the_command_line_tunes_and_the_plugin_replays(corpus: Corpus, clang22: Path, tmp_path: Path, run_mlgo) -> None:
+def test_the_command_line_tunes_and_one_file_is_replayed_for_all_modules(
+    corpus: Corpus, clang22: Path, tmp_path: Path, run_mlgo
+) -> None:
     code, out, _ = run_mlgo(
         *("tune", "--corpus", corpus.root, "--max-compiles", "8", "-o", tmp_path / "o"),
-        *("--modules", "^p0/", "--backend", "pipes", "--json"),
+        *("--modules", "^p0/", "--backend", "pipes", "--each", tmp_path / "each", "--json"),
     )
     found = json.loads(out)
     assert code == 0
@@ -61,18 +74,48 @@ def test_the_command_line_tunes_and_the_plugin_replays(corpus: Corpus, clang22: 
     if llvm.major not in advisor_plugins():
         pytest.skip("no advisor plugin for LLVM 22 is installed")
     backend = PluginBackend(llvm=llvm, plugin=advisor_plugin(llvm))
-    for module, each in zip(corpus.modules, found["modules"], strict=False):
+
+    def replayed(module: Module, overrides: Path) -> int:
         recorded = backend.run(Job(module=module, record=True, names=True))
         assert isinstance(recorded, RolloutResult)
         assert recorded.trajectory is not None
-        advice = overrides_in(tmp_path / "o" / f"{module.name}.overrides")
-        replayed = backend.run(Job(module=module, overrides=Overrides(advice=advice, recorded=recorded.trajectory)))
-        assert isinstance(replayed, RolloutResult)
-        assert replayed.sizes.text_bytes == each["tuned_text_bytes"]
+        overrides = Overrides(advice=overrides_in(overrides), recorded=recorded.trajectory)
+        result = backend.run(Job(module=module, overrides=overrides))
+        assert isinstance(result, RolloutResult)
+        return result.sizes.text_bytes
+
+    for module, each in zip(corpus.modules, found["modules"], strict=False):
+        assert replayed(module, tmp_path / f"each/{module.name}.overrides") == each["tuned_text_bytes"]
+        assert replayed(module, tmp_path / "o") == each["merged_text_bytes"] <= each["default_text_bytes"]
+
+
+def test_the_search_may_begin_with_a_policy(corpus: Corpus, clang22: Path, tmp_path: Path) -> None:
+    backend = PipesBackend(llvm=find_llvm(clang=clang22))
+    with LocalExecutor(2) as executor:
+        alone, led = (
+            tune(
+                corpus.modules,
+                tmp_path / "o",
+                backend=backend,
+                executor=executor,
+                max_compiles=3,
+                seed=1,
+                start=start,
+            )
+            for start in (None, constant_policy("inlining", INLINING_ADVICE, 0))
+        )
+    # Three compiles are the default, the policy, and the policy's decisions as overrides where they were better.
+    assert all(each.tuned_text_bytes <= each.default_text_bytes for each in led.modules)
+    assert [each.default_text_bytes for each in led.modules] == [each.default_text_bytes for each in alone.modules]
+    assert led.tuned_text_bytes != alone.tuned_text_bytes
 
 
 def test_bad_input_is_named(corpus: Corpus, clang22: Path, tmp_path: Path, run_mlgo) -> None:
     base = ("tune", "--corpus", corpus.root, "-o", tmp_path / "o")
+    code, _, err = run_mlgo(*base, "--from", "no-such-policy")
+    assert (code, "there is no policy 'no-such-policy'" in err) == (1, True)
+    code, _, err = run_mlgo("tune", "--corpus", corpus.root, "-o", tmp_path)
+    assert (code, "is a folder" in err) == (2, True)
     assert run_mlgo(*base, "--max-compiles", "1")[0] == 2
     code, _, err = run_mlgo(*base, "--modules", "(")
     assert code == 2
@@ -82,7 +125,7 @@ def test_bad_input_is_named(corpus: Corpus, clang22: Path, tmp_path: Path, run_m
     assert re.search("no modules to tune", err)
     backend = PipesBackend(llvm=find_llvm(clang=clang22))
     with LocalExecutor(1) as executor, pytest.raises(CorpusError):
-        tune([], tmp_path, backend=backend, executor=executor, max_compiles=3, seed=1)
+        tune([], tmp_path / "o", backend=backend, executor=executor, max_compiles=3, seed=1)
 
 
 def test_a_module_that_does_not_compile_is_counted(corpus: Corpus, clang22: Path, tmp_path: Path, run_mlgo) -> None:
@@ -98,4 +141,4 @@ def test_a_module_that_does_not_compile_is_counted(corpus: Corpus, clang22: Path
     assert code == 1
     assert found["failed"] == 1
     assert found["failed_modules"]["p0/m0"].startswith("bad bitcode")
-    assert not (tmp_path / "o/p0/m0.overrides").exists()
+    assert [each["name"] for each in found["modules"]] == ["p0/m1", "p1/m0", "p1/m1"]

@@ -1,14 +1,18 @@
 """Search for the best decisions of each module: flips that shrink its object are kept, nothing is learned.
 
 ```
-repeat for each module:
-    flip many disjoint decisions in one compile          (groups and single ones by turns)
-    keep the flips whose functions shrank, in one more compile
-    accept what came out if the object is smaller than the best so far
+compile the module as LLVM would by itself, and as a policy would that the search may start from
+repeat:
+    flip many disjoint decisions of the best compile so far        (groups and single ones by turns, and now and then
+                                                                    those that other modules found to be good)
+    repeat with those flips only whose functions shrank            (what one flip does may depend on another)
+    the smallest object so far is the best
+join what was found for all modules to one set                     (merge_overrides.py)
 ```
 
-The result is a set of overrides: decisions by key, which the advisor plugin replays. Their .text is never larger than
-LLVM's default, on the module and with the compiler that they were found for; for others they mean nothing.
+The result is overrides: decisions by key that differ from LLVM's default, which the advisor plugin replays. No object
+is larger (.text) with them than by default, on the modules and with the compiler that they were found for; for others
+they mean nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ import numpy as np
 
 from pymlgo.atomic_file import write_text
 from pymlgo.corpus.description import Module
-from pymlgo.errors import CorpusError
+from pymlgo.errors import CorpusError, PolicyError
+from pymlgo.policy.policy import Policy
 from pymlgo.progress import progress
 from pymlgo.rollout import (
     Backend,
@@ -34,20 +39,35 @@ from pymlgo.rollout import (
     RolloutResult,
     Trajectory,
     change_percent,
+    in_order,
 )
 from pymlgo.toolchain.advisor import overrides_text
 from pymlgo.train.attribution import attribute
-from pymlgo.train.flips import Flip, FlipPlanner
+from pymlgo.train.flips import FlipPlanner
+from pymlgo.train.merge_overrides import Found, Merged, deviations, merge
 
 FRUITLESS_TURNS = 16
 """A module is left alone after so many turns without a smaller object; nearly all of its flips were tried by then."""
+
+MOST_REPEATS = 3
+"""Compiles of one turn at most: all of its flips, then those that were worth it, then those of them that still are."""
+
+SHARING_TURNS = 4
+"""Every so many turns a module tries what was found for the others: they may hold the same inline functions."""
 
 OVERRIDES_SUFFIX = ".overrides"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedModule:
-    """What the search found for one module; `overrides` of its decisions differ from LLVM's default."""
+    """What the search found for one module.
+
+    Attributes:
+        tuned_text_bytes, tuned_berkeley_bytes: with its own overrides.
+        merged_text_bytes, merged_berkeley_bytes: with those of the whole project.
+        overrides: how many of its decisions differ from LLVM's default.
+        compiles: of the search.
+    """
 
     name: str
     default_text_bytes: int
@@ -55,6 +75,8 @@ class TunedModule:
     text_change_percent: float
     default_berkeley_bytes: int
     tuned_berkeley_bytes: int
+    merged_text_bytes: int
+    merged_berkeley_bytes: int
     decisions: int
     overrides: int
     compiles: int
@@ -62,7 +84,17 @@ class TunedModule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneResult:
-    """What the search found for a corpus; modules that do not compile are in `failed_modules`, with why."""
+    """What the search found for a corpus.
+
+    Attributes:
+        output: the file of overrides for all modules; its sizes are the `merged` ones.
+        tuned_text_bytes: if each module had its own overrides.
+        improved: modules that the file makes smaller.
+        overrides: how many decisions the file holds.
+        left_out: decisions that were good for one module and bad for others, and are not in the file.
+        compiles: of the searches and of joining what they found.
+        failed_modules: modules that do not compile, and why.
+    """
 
     output: Path
     modules: tuple[TunedModule, ...]
@@ -71,10 +103,14 @@ class TuneResult:
     improved: int
     default_text_bytes: int
     tuned_text_bytes: int
+    merged_text_bytes: int
     text_change_percent: float
+    tuned_change_percent: float
     default_berkeley_bytes: int
-    tuned_berkeley_bytes: int
+    merged_berkeley_bytes: int
     berkeley_change_percent: float
+    overrides: int
+    left_out: int
     compiles: int
     cpu_s: float
 
@@ -87,31 +123,56 @@ def tune(
     executor: Executor,
     max_compiles: int,
     seed: int,
+    start: Policy | None = None,
+    each_output: Path | None = None,
 ) -> TuneResult:
-    """Search each module with at most `max_compiles` compiles, and write `<output>/<module>.overrides`.
+    """Search each module with at most `max_compiles` compiles, and write the overrides for all of them to `output`.
 
     Args:
         modules: what to search; each for itself.
-        output: a folder; a module that nothing was found for has an empty file.
+        output: a file.
         backend: gives names with every decision.
         executor: where compiles run.
-        max_compiles: of each module; at least 2.
+        max_compiles: of each module's search; at least 2. Joining what was found takes a few more where modules share
+            functions.
         seed: of what is flipped when; equal seeds find equal overrides.
+        start: a policy whose decisions the search begins with where they are better than LLVM's.
+        each_output: a folder for `<module>.overrides`, what was found for each module alone.
 
     Raises:
         CorpusError: there are no modules.
+        PolicyError: the policy is not about inlining, or does not fit what the compiler offers.
     """
     if not modules:
         raise CorpusError("there are no modules to tune", hint="`mlgo corpus describe` shows what a corpus holds")
+    if start is not None and start.problem != "inlining":
+        raise PolicyError(f"the search is about inlining, the policy about {start.problem}")
+    shared: dict[int, int] = {}
     searches = [
-        _Search(module=module, generator=np.random.default_rng([seed, number]), left=max_compiles)
+        _Search(
+            module=module,
+            start=start,
+            shared=shared,
+            generator=np.random.default_rng([seed, number]),
+            left=max_compiles,
+        )
         for number, module in enumerate(modules)
     ]
     _drive(searches, backend, executor, max_compiles)
-    for search in searches:
-        if search.best is not None:
-            write_text(output / f"{search.module.name}{OVERRIDES_SUFFIX}", overrides_text(search.overrides))
-    return _summed(output, searches)
+    found = [each for search in searches if (each := search.found()) is not None]
+    joining: list[Outcome] = []
+
+    def compile_all(jobs: Sequence[Job]) -> list[Outcome]:
+        outcomes = in_order(executor, backend, jobs)
+        joining.extend(outcomes)
+        return outcomes
+
+    merged = merge(found, compile_all)
+    write_text(output, overrides_text(merged.advice))
+    if each_output is not None:
+        for each in found:
+            write_text(each_output / f"{each.module.name}{OVERRIDES_SUFFIX}", overrides_text(each.overrides))
+    return _summed(output, searches, found, merged, joining)
 
 
 def _drive(searches: Sequence[_Search], backend: Backend, executor: Executor, max_compiles: int) -> None:
@@ -137,9 +198,17 @@ def _drive(searches: Sequence[_Search], backend: Backend, executor: Executor, ma
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Search:
-    """The search of one module; `steps` gives jobs and takes their outcomes."""
+    """The search of one module; `steps` gives jobs and takes their outcomes.
+
+    Attributes:
+        shared: decisions that were found to be good, by any search; all searches have the same one.
+        left: compiles.
+        tried: how often each flip was tried.
+    """
 
     module: Module
+    start: Policy | None
+    shared: dict[int, int]
     generator: np.random.Generator
     left: int
     default: RolloutResult | None = None
@@ -149,106 +218,148 @@ class _Search:
     cpu_s: float = 0.0
     tried: Counter[int] = field(default_factory=Counter)
 
-    @property
-    def overrides(self) -> dict[int, int]:
-        """The decisions of the best compile that were overridden."""
-        recorded = self.best.trajectory if self.best else None
-        if recorded is None:
-            return {}
-        places = np.flatnonzero(recorded.overridden)
-        return {int(recorded.keys[place]): int(recorded.advice[place]) for place in places}
+    def found(self) -> Found | None:
+        """The best so far; None if the module does not compile."""
+        if self.default is None or self.best is None or self.best.trajectory is None:
+            return None
+        return Found(
+            module=self.module,
+            default=self.default.sizes,
+            sizes=self.best.sizes,
+            trajectory=self.best.trajectory,
+        )
 
     def steps(self) -> Generator[Job, Outcome, None]:
-        outcome = yield Job(module=self.module, record=True, names=True)
-        self._spend(outcome)
+        outcome = yield from self._compile(Job(module=self.module, record=True, names=True))
         if isinstance(outcome, RolloutFailure):
             self.failure = outcome
             return
         self.default = self.best = outcome
+        if self.start is not None:
+            yield from self._try_start(self.start)
         fruitless = turn = 0
         while self.left > 0 and fruitless < FRUITLESS_TURNS:
             improved = yield from self._turn(turn)
+            if turn % SHARING_TURNS == SHARING_TURNS - 1:
+                improved = (yield from self._try_shared()) or improved
             fruitless, turn = 0 if improved else fruitless + 1, turn + 1
 
+    def _try_start(self, start: Policy) -> Generator[Job, Outcome, None]:
+        outcome = yield from self._compile(Job(module=self.module, policy=start, record=True, names=True))
+        if isinstance(outcome, RolloutResult) and outcome.trajectory is not None and self._is_better(outcome):
+            # Once more, by overrides: what is kept was compiled just as users will compile it.
+            again = yield from self._compile(self._job(outcome.trajectory, deviations(outcome.trajectory)))
+            self._accept(again)
+
+    def _try_shared(self) -> Generator[Job, Outcome, bool]:
+        """Decide as other modules do; whether the best got smaller."""
+        recorded = self.best.trajectory if self.best else None
+        if recorded is None or not recorded.has_names:
+            return False
+        known = {int(key): int(given) for key, given in zip(recorded.keys, recorded.advice, strict=True)}
+        news = {key: given for key, given in self.shared.items() if known.get(key, given) != given}
+        if not news:
+            return False
+        outcome = yield from self._compile(self._job(recorded, deviations(recorded) | news))
+        return self._accept(outcome)
+
     def _turn(self, turn: int) -> Generator[Job, Outcome, bool]:
-        """One compile with flips, and one with those that shrank their functions; whether the best got smaller."""
-        best = self.best
-        recorded = best.trajectory if best else None
-        if best is None or recorded is None or not recorded.has_names:
+        """Flip, and flip again what was worth it; whether the best got smaller."""
+        base = self.best
+        recorded = base.trajectory if base else None
+        if base is None or recorded is None or not recorded.has_names:
             return False
         planner = FlipPlanner(recorded, self.tried)
         share = 1.0 if turn // 2 % 2 == 0 else 0.5
         flips = planner.groups(self.generator, share) if turn % 2 == 0 else planner.singles(self.generator, share)
-        if not flips:
-            return False
-        outcome = yield self._job(recorded, flips)
-        self._spend(outcome)
-        if isinstance(outcome, RolloutFailure):
-            return False
-        good = [label.flip for label in attribute(best, outcome, flips).labels if label.change_bytes < 0]
-        improved = self._accept(outcome)
-        if good and len(good) < len(flips) and self.left > 0:
-            again = yield self._job(recorded, good)
-            self._spend(again)
-            improved = (isinstance(again, RolloutResult) and self._accept(again)) or improved
+        improved = False
+        for _ in range(MOST_REPEATS):
+            if not flips or self.left <= 0:
+                break
+            advice = deviations(recorded) | dict(planner.overrides(flips).advice)
+            outcome = yield from self._compile(self._job(recorded, advice))
+            if isinstance(outcome, RolloutFailure):
+                break
+            improved = self._accept(outcome) or improved
+            good = [label.flip for label in attribute(base, outcome, flips).labels if label.change_bytes < 0]
+            if len(good) == len(flips):
+                break
+            flips = good
         return improved
 
-    def _job(self, recorded: Trajectory, flips: Sequence[Flip]) -> Job:
-        advice = self.overrides | dict(FlipPlanner(recorded, Counter()).overrides(flips).advice)
+    def _job(self, recorded: Trajectory, advice: Mapping[int, int]) -> Job:
         return Job(module=self.module, overrides=Overrides(advice=advice, recorded=recorded), record=True, names=True)
 
-    def _accept(self, result: RolloutResult) -> bool:
-        best = self.best
-        if best is not None and _size(result) >= _size(best):
-            return False
-        self.best = result
-        return True
-
-    def _spend(self, outcome: Outcome) -> None:
+    def _compile(self, job: Job) -> Generator[Job, Outcome, Outcome]:
+        if self.left <= 0:
+            return RolloutFailure(module=self.module.name, backend="none", reason="budget", detail="", cpu_s=0.0)
+        outcome = yield job
         self.left -= 1
         self.compiles += 1
         self.cpu_s += outcome.cpu_s
+        return outcome
+
+    def _accept(self, outcome: Outcome) -> bool:
+        if not isinstance(outcome, RolloutResult) or not self._is_better(outcome):
+            return False
+        self.best = outcome
+        if outcome.trajectory is not None:
+            self.shared |= deviations(outcome.trajectory)
+        return True
+
+    def _is_better(self, result: RolloutResult) -> bool:
+        return self.best is None or _size(result) < _size(self.best)
 
 
 def _size(result: RolloutResult) -> tuple[int, int]:
     return result.sizes.text_bytes, result.sizes.berkeley_bytes
 
 
-def _summed(output: Path, searches: Sequence[_Search]) -> TuneResult:
-    tuned = [found for search in searches if (found := _tuned(search)) is not None]
-    before, after = sum(each.default_text_bytes for each in tuned), sum(each.tuned_text_bytes for each in tuned)
-    berkeley_before = sum(each.default_berkeley_bytes for each in tuned)
-    berkeley_after = sum(each.tuned_berkeley_bytes for each in tuned)
+def _summed(
+    output: Path,
+    searches: Sequence[_Search],
+    found: Sequence[Found],
+    merged: Merged,
+    joining: Sequence[Outcome],
+) -> TuneResult:
+    by_name = {search.module.name: search for search in searches}
+    tuned = [
+        TunedModule(
+            name=each.module.name,
+            default_text_bytes=each.default.text_bytes,
+            tuned_text_bytes=each.sizes.text_bytes,
+            text_change_percent=change_percent(each.default.text_bytes, each.sizes.text_bytes),
+            default_berkeley_bytes=each.default.berkeley_bytes,
+            tuned_berkeley_bytes=each.sizes.berkeley_bytes,
+            merged_text_bytes=sizes.text_bytes,
+            merged_berkeley_bytes=sizes.berkeley_bytes,
+            decisions=len(each.trajectory),
+            overrides=len(each.overrides),
+            compiles=by_name[each.module.name].compiles,
+        )
+        for each, sizes in zip(found, merged.sizes, strict=True)
+    ]
     failures = [search.failure for search in searches if search.failure is not None]
+    before, own = sum(each.default_text_bytes for each in tuned), sum(each.tuned_text_bytes for each in tuned)
+    after = sum(each.merged_text_bytes for each in tuned)
+    berkeley_before = sum(each.default_berkeley_bytes for each in tuned)
+    berkeley_after = sum(each.merged_berkeley_bytes for each in tuned)
     return TuneResult(
         output=output,
         modules=tuple(tuned),
         failed=len(failures),
         failed_modules={each.module: f"{each.reason}: {each.detail}" for each in failures},
-        improved=sum(each.tuned_text_bytes < each.default_text_bytes for each in tuned),
+        improved=sum(each.merged_text_bytes < each.default_text_bytes for each in tuned),
         default_text_bytes=before,
-        tuned_text_bytes=after,
+        tuned_text_bytes=own,
+        merged_text_bytes=after,
         text_change_percent=change_percent(before, after),
+        tuned_change_percent=change_percent(before, own),
         default_berkeley_bytes=berkeley_before,
-        tuned_berkeley_bytes=berkeley_after,
+        merged_berkeley_bytes=berkeley_after,
         berkeley_change_percent=change_percent(berkeley_before, berkeley_after),
-        compiles=sum(search.compiles for search in searches),
-        cpu_s=sum(search.cpu_s for search in searches),
-    )
-
-
-def _tuned(search: _Search) -> TunedModule | None:
-    if search.default is None or search.best is None:
-        return None
-    before, after = search.default.sizes, search.best.sizes
-    return TunedModule(
-        name=search.module.name,
-        default_text_bytes=before.text_bytes,
-        tuned_text_bytes=after.text_bytes,
-        text_change_percent=change_percent(before.text_bytes, after.text_bytes),
-        default_berkeley_bytes=before.berkeley_bytes,
-        tuned_berkeley_bytes=after.berkeley_bytes,
-        decisions=search.default.decisions,
-        overrides=len(search.overrides),
-        compiles=search.compiles,
+        overrides=len(merged.advice),
+        left_out=merged.left_out,
+        compiles=sum(search.compiles for search in searches) + len(joining),
+        cpu_s=sum(search.cpu_s for search in searches) + sum(each.cpu_s for each in joining),
     )
