@@ -1,4 +1,4 @@
-"""`mlgo policy`: list, inspect, compare, import, export, compile and time policies."""
+"""`mlgo policy`: list, inspect, compare, import, export, compile, distil and time policies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pymlgo.cli import policy_compile
+from pymlgo.cli import policy_compile, policy_distil
 from pymlgo.cli.json_output import print_json
 from pymlgo.policy.shipped import POLICY_HELP, find_policy, shipped_policies
 
@@ -186,6 +186,12 @@ _VERBS: tuple[tuple[str, str, Callable[[argparse.ArgumentParser], None], Callabl
         "make a shared object of machine code",
         policy_compile.compile_arguments,
         policy_compile.run_compile,
+    ),
+    (
+        "distil",
+        "fit a smaller policy to a policy's scores, and measure what is lost",
+        policy_distil.distil_arguments,
+        policy_distil.run_distil,
     ),
     ("bench", "time a policy's decisions", policy_compile.bench_arguments, policy_compile.run_bench),
 )

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pymlgo.cli.executors import add_executor_arguments, chosen_executor
 from pymlgo.cli.json_output import print_json
 from pymlgo.policy.shipped import POLICY_HELP, default_policy, find_policy
 
@@ -46,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="fastest",
         help="what compiles (default: fastest)",
     )
-    parser.add_argument("--jobs", type=int, help="compiles at a time (default: one for each core)")
+    add_executor_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -56,15 +57,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     from pymlgo.corpus.description import read_corpus
     from pymlgo.errors import ConfigError
-    from pymlgo.rollout import LocalExecutor
     from pymlgo.rollout.choice import chosen_backend
     from pymlgo.toolchain.llvm import find_llvm
     from pymlgo.train.tune import tune
 
     if arguments.max_compiles < 2:
         raise ConfigError(f"--max-compiles must be at least 2, found {arguments.max_compiles}")
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise ConfigError(f"--jobs must be at least 1, found {arguments.jobs}")
     try:
         wanted = re.compile(arguments.modules or "")
     except re.error as error:
@@ -74,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     corpus = read_corpus(arguments.corpus)
     llvm = find_llvm(clang=arguments.clang)
     backend = chosen_backend(arguments.backend, llvm)
-    with LocalExecutor(arguments.jobs) as executor:
+    with chosen_executor(arguments) as executor:
         result = tune(
             [module for module in corpus.modules if wanted.search(module.name)],
             arguments.output,
