@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from pymlgo.corpus.description import Corpus, Module
+from pymlgo.corpus.objects import object_sizes
 from pymlgo.errors import CorpusError
 from pymlgo.policy.shapes import INLINING_ADVICE, constant_policy
 from pymlgo.rollout import Job, LocalExecutor, Overrides, PipesBackend, PluginBackend, RolloutResult
 from pymlgo.toolchain.advisor import advisor_plugin, advisor_plugins
 from pymlgo.toolchain.llvm import find_llvm
 from pymlgo.train.tune import tune
-from tiny_corpus import make_corpus
+from tiny_corpus import make_corpus, source_text
 
 pytestmark = pytest.mark.llvm
 
@@ -142,3 +146,40 @@ def test_a_module_that_does_not_compile_is_counted(corpus: Corpus, clang22: Path
     assert found["failed"] == 1
     assert found["failed_modules"]["p0/m0"].startswith("bad bitcode")
     assert [each["name"] for each in found["modules"]] == ["p0/m1", "p1/m0", "p1/m1"]
+
+
+def test_the_file_works_in_the_build_of_a_project(
+    corpus: Corpus, clang22: Path, tmp_path: Path, run_mlgo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    llvm = find_llvm(clang=clang22)
+    if llvm.major not in advisor_plugins():
+        pytest.skip("no advisor plugin for LLVM 22 is installed")
+    code, out, _ = run_mlgo("tune", "--corpus", corpus.root, "--max-compiles", "12", "-o", tmp_path / "o", "--json")
+    found = json.loads(out)
+    assert (code, found["improved"] > 0) == (0, True)
+    sizes = {}
+    for module in corpus.modules:
+        source = tmp_path / f"{Path(module.name).name}.c"
+        source.write_text(source_text(random.Random(f"1 {module.name}")))
+        for kind, command in (
+            ("plain", [clang22]),
+            (
+                "tuned",
+                [
+                    Path(sys.executable).with_name("mlgo"),
+                    "clang",
+                    "--overrides",
+                    tmp_path / "o",
+                    "--clang",
+                    clang22,
+                    "--",
+                ],
+            ),
+        ):
+            output = tmp_path / f"{kind}.o"
+            subprocess.run([*command, "-Oz", "-fPIC", "-w", "-c", source, "-o", output], check=True)
+            sizes[module.name, kind] = object_sizes(output.read_bytes()).text_bytes
+    assert all(sizes[module.name, "tuned"] <= sizes[module.name, "plain"] for module in corpus.modules)
+    saved = sum(sizes[module.name, "plain"] - sizes[module.name, "tuned"] for module in corpus.modules)
+    assert saved == found["default_text_bytes"] - found["merged_text_bytes"] > 0
