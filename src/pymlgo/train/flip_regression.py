@@ -43,7 +43,7 @@ from pymlgo.train.selection import MARGINS, ModuleFacts, Trial, compare, project
 from pymlgo.train.workshop import Event, Workshop
 
 CANDIDATES = 2
-"""Policies that each round compiles the validation projects with."""
+"""Policies that each round compiles the validation projects with; one in cross-validation, which compiles them all."""
 
 LEAST_LABELS = 50
 """Below this, a fit says nothing."""
@@ -97,7 +97,12 @@ class Plan:
     def compiles(self) -> int:
         """In all."""
         rounds = len(self.flips)
-        return rounds * len(self.train) + sum(self.flips) + (1 + CANDIDATES * rounds) * len(self.validation)
+        return rounds * len(self.train) + sum(self.flips) + (1 + self.candidates * rounds) * len(self.validation)
+
+    @property
+    def candidates(self) -> int:
+        """Policies that are judged in each round."""
+        return 1 if self.cross else CANDIDATES
 
 
 def make_plan(
@@ -108,8 +113,8 @@ def make_plan(
     Without modules for validation, it is one with cross-validation.
     """
     generator = np.random.default_rng([seed, max_compiles])
-    judgements = 1 + CANDIDATES * options.rounds
     cross = not validation
+    judgements = 1 + options.rounds * (1 if cross else CANDIDATES)
     if cross:
         based = judged = max(1, min(len(train), int(CROSS_SHARE * max_compiles) // (judgements + options.rounds)))
     else:
@@ -195,7 +200,7 @@ class FlipRegression:
     def _reserve_s(self) -> float:
         """Wall seconds that the judgements still to come will take, as the first one did."""
         rounds_left = self._options.rounds - self.progress.round
-        return 1.5 * CANDIDATES * rounds_left * self._workshop.judging_s
+        return 1.5 * self._plan.candidates * rounds_left * self._workshop.judging_s
 
     def _base_sweep(self, policy: Policy | None) -> None:
         """Compile every training module under `policy` and keep what happened."""
@@ -270,7 +275,7 @@ class FlipRegression:
             trials = [trial for trial in trials if trial.estimated_percent < 0]
         else:
             trials = [trial for trial in trials if trial.margin == min(MARGINS)]
-        for trial in _differing(trials, CANDIDATES):
+        for trial in _differing(trials, self._plan.candidates):
             if self._workshop.is_late(1.0):
                 return
             yield self._workshop.judge(

@@ -32,9 +32,9 @@ class LightGBMLearner:
 
     name: str = "lightgbm"
     bags: int = 2
-    trees: int = 60
-    leaves: int = 15
-    rate: float = 0.1
+    trees: int = 150
+    leaves: int = 31
+    rate: float = 0.05
     leaf_share: float = 0.003
     l2: float = 30.0
 
