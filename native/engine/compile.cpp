@@ -22,7 +22,7 @@ void initializeCompiler() {
   llvm::InitializeAllAsmParsers();
 }
 
-bool compile(llvm::ArrayRef<std::string> Arguments, llvm::raw_ostream &Diagnostics) {
+bool compile(llvm::ArrayRef<std::string> Arguments, llvm::raw_ostream &Diagnostics, Memory After) {
   llvm::SmallVector<const char *, 64> Pointers;
   for (const std::string &Argument : Arguments)
     Pointers.push_back(Argument.c_str());
@@ -34,8 +34,8 @@ bool compile(llvm::ArrayRef<std::string> Arguments, llvm::raw_ostream &Diagnosti
   auto Invocation = std::make_shared<clang::CompilerInvocation>();
   if (!clang::CompilerInvocation::CreateFromArgs(*Invocation, Pointers, Engine, "clang"))
     return false;
-  Invocation->getFrontendOpts().DisableFree = false; // another compile may follow in this process
-  Invocation->getCodeGenOpts().DisableFree = false;
+  Invocation->getFrontendOpts().DisableFree = After == Memory::Left;
+  Invocation->getCodeGenOpts().DisableFree = After == Memory::Left;
 
   clang::CompilerInstance Instance(std::move(Invocation));
   Instance.setVirtualFileSystem(llvm::vfs::getRealFileSystem());

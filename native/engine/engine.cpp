@@ -92,7 +92,7 @@ Reply compileHere(const Request &Asked) {
   rusage Before{}, After{};
   getrusage(RUSAGE_SELF, &Before);
   raw_string_ostream Diagnostics(Result.Stderr);
-  Result.ReturnCode = pymlgo::compile(Asked.Arguments, Diagnostics) ? 0 : 1;
+  Result.ReturnCode = pymlgo::compile(Asked.Arguments, Diagnostics, pymlgo::Memory::Freed) ? 0 : 1;
   getrusage(RUSAGE_SELF, &After);
   Result.CpuSeconds = cpuSeconds(After) - cpuSeconds(Before);
   return Result;
@@ -102,7 +102,7 @@ Reply compileHere(const Request &Asked) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(Stderr, 1);
   dup2(Stderr, 2);
-  bool Ok = pymlgo::compile(Asked.Arguments, errs());
+  bool Ok = pymlgo::compile(Asked.Arguments, errs(), pymlgo::Memory::Left);
   errs().flush();
   _exit(Ok ? 0 : 1); // the image is this process's only heap: freeing it page by page would cost milliseconds
 }

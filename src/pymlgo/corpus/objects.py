@@ -86,10 +86,14 @@ def object_sizes(data: bytes) -> ObjectSizes:
     Raises:
         ObjectError: it is no object file, or a damaged one.
     """
-    sections = read_object(MemorySource(data)).sections
+    return sizes_of(read_object(MemorySource(data)))
+
+
+def sizes_of(found: ObjectFile) -> ObjectSizes:
+    """The sizes of an object that was read."""
     return ObjectSizes(
-        text_bytes=sum(each.size for each in sections if each.is_code),
-        berkeley_bytes=sum(each.size for each in sections if each.is_berkeley_text),
+        text_bytes=sum(each.size for each in found.sections if each.is_code),
+        berkeley_bytes=sum(each.size for each in found.sections if each.is_berkeley_text),
     )
 
 

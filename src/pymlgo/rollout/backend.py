@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import tempfile
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pymlgo.corpus.object_file import MemorySource, ObjectError
-from pymlgo.corpus.objects import object_sizes, read_object
+from pymlgo.corpus.objects import read_object, sizes_of
 from pymlgo.rollout.job import Job, Outcome, Sizes
 
 JOB_LIMIT_S = 600.0
@@ -33,11 +34,29 @@ class Backend(Protocol):
         """
 
 
+MEMORY_FOLDER = Path("/dev/shm")
+"""Where Linux keeps files in memory: making and removing a folder on a disk takes milliseconds."""
+
+ENOUGH_MEMORY_BYTES = 1 << 30
+"""Space that a compile's files are sure to fit into; containers often have 64 MiB there."""
+
+
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder for one compile, gone with everything in it when the block ends."""
-    with tempfile.TemporaryDirectory(prefix="mlgo-rollout-", ignore_cleanup_errors=True) as name:
+    """A folder for one compile, gone with everything in it when the block ends; in memory where there is room."""
+    with tempfile.TemporaryDirectory(prefix="mlgo-rollout-", dir=_in_memory(), ignore_cleanup_errors=True) as name:
         yield Path(name)
+
+
+def _in_memory() -> Path | None:
+    if "TMPDIR" in os.environ:
+        return None  # the user said where
+    try:
+        space = os.statvfs(MEMORY_FOLDER)
+    except OSError:
+        return None
+    roomy = space.f_bavail * space.f_frsize >= ENOUGH_MEMORY_BYTES
+    return MEMORY_FOLDER if roomy and os.access(MEMORY_FOLDER, os.W_OK) else None
 
 
 def read_sizes(file: Path, prefer: Collection[str] = ()) -> tuple[Sizes, dict[str, int]]:
@@ -52,13 +71,14 @@ def read_sizes(file: Path, prefer: Collection[str] = ()) -> tuple[Sizes, dict[st
         data = file.read_bytes()
     except OSError as error:
         raise ObjectError(f"the compiler wrote no object: {error.strerror}") from error
-    found = object_sizes(data)
+    found = read_object(MemorySource(data), with_functions=True)
     bodies: dict[tuple[int, int], tuple[str, int]] = {}
-    for each in read_object(MemorySource(data), with_functions=True).functions:
+    for each in found.functions:
         place = (each.section, each.address)
         if place not in bodies or (each.name in prefer and bodies[place][0] not in prefer):
             bodies[place] = (each.name, each.size or 0)
-    sizes = Sizes(text_bytes=found.text_bytes, berkeley_bytes=found.berkeley_bytes)
+    totals = sizes_of(found)
+    sizes = Sizes(text_bytes=totals.text_bytes, berkeley_bytes=totals.berkeley_bytes)
     return sizes, dict(bodies.values())
 
 

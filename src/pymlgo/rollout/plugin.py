@@ -12,6 +12,7 @@ from typing import TypedDict
 
 import numpy as np
 
+from pymlgo.arrays import AnyArray
 from pymlgo.corpus.object_file import ObjectError
 from pymlgo.corpus.replay import replay_command
 from pymlgo.emit import compile_policy, emit_cpp
@@ -189,11 +190,11 @@ def read_trajectory(folder: Path, overrides: Overrides | None) -> Trajectory:
     logs = sorted(folder.glob("*.log"))
     if not logs:
         return Trajectory(specs=(), features={}, advice=_no_advice(), default=None, overridden=np.zeros(0, np.bool_))
-    log = read_log(logs[0])
+    log = read_log(logs[0], check_byte_order=False)  # written here, just now
     if log.error is not None:
         raise log.error
-    lines = [json.loads(line) for line in logs[0].with_suffix(".decisions").read_text().splitlines()]
-    names = [line for line in lines if "key" in line]  # the first one names the module
+    lines = logs[0].with_suffix(".decisions").read_text().splitlines()
+    names = json.loads(f"[{','.join(lines)}]")
     keys = np.array([int(each["key"], 16) for each in names], np.uint64)
     return _trajectory(log, names, keys, overrides)
 
@@ -205,12 +206,7 @@ def _trajectory(
     overrides: Overrides | None,
 ) -> Trajectory:
     *specs, action = log.header.features
-    columns = {
-        spec.name: np.concatenate(
-            [each.features[spec.name] for each in log.contexts] or [np.zeros((0, *spec.shape), spec.dtype)]
-        )
-        for spec in (*specs, action)
-    }
+    columns = _columns(log)
     default = next(
         (PROBLEMS[name].default_feature for name in PROBLEMS if PROBLEMS[name].default_feature in columns), None
     )
@@ -226,6 +222,15 @@ def _trajectory(
         callees=tuple(each["callee"] for each in names),
         keys=keys,
     )
+
+
+def _columns(log: TrainingLog) -> dict[str, AnyArray]:
+    """Each feature of all observations, the action's included, as `[n, *shape]`."""
+    records = [segment.features.records for context in log.contexts for segment in context.segments]
+    if not records:
+        return {spec.name: np.zeros((0, *spec.shape), spec.dtype) for spec in log.header.features}
+    joined = np.concatenate(records)
+    return {name: np.ascontiguousarray(joined[name]) for name in joined.dtype.names or ()}
 
 
 def _no_advice() -> np.ndarray[tuple[int], np.dtype[np.int64]]:

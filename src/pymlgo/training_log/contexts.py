@@ -27,7 +27,7 @@ class Segment:
     offset: int
     """Byte of the log where the first record starts."""
     stride_bytes: int
-    features: Mapping[str, AnyArray]
+    features: TensorViews
     """Each feature as a view `[count, *shape]` on the mapped file: read-only, in general unaligned, made when asked."""
     outcomes: AnyArray | None
     """The scores as a view `[count, *shape]`; None in a log without them."""
@@ -53,6 +53,12 @@ class TensorViews(Mapping[str, AnyArray]):
     def __getitem__(self, name: str) -> AnyArray:
         spec, at = self._places[name]
         return strided_view(self._data, spec, self._start + at, self._count, self._stride)
+
+    @property
+    def records(self) -> AnyArray:
+        """All features at once: a view `[count]` of records with a field for each feature."""
+        fields = [(name, spec.dtype, spec.shape) for name, (spec, _) in self._places.items()]
+        return np.ndarray((self._count,), np.dtype(fields), self._data, self._start, (self._stride,))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
