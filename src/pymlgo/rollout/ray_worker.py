@@ -11,10 +11,10 @@ from typing import cast
 
 import pymlgo
 from pymlgo.errors import MLGOError
+from pymlgo.rollout.answer import answer
 from pymlgo.rollout.backend import Backend
 from pymlgo.rollout.parcels import HeldModule, WiredJob, unpacked
 from pymlgo.rollout.plugin import PluginBackend
-from pymlgo.rollout.worker import answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

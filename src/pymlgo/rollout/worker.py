@@ -8,11 +8,11 @@ import os
 import sys
 from typing import BinaryIO
 
-from pymlgo.errors import MLGOError
 from pymlgo.policy.directory import Policy
+from pymlgo.rollout.answer import answer
 from pymlgo.rollout.backend import Backend
 from pymlgo.rollout.frames import read_frame, write_frame
-from pymlgo.rollout.job import Job, RolloutFailure
+from pymlgo.rollout.job import Job
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
@@ -32,21 +32,6 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
                     policy = new_policy  # type: ignore[assignment]
                 case "job", Job() as job:
                     write_frame(replies, answer(backend, dataclasses.replace(job, policy=policy)))
-
-
-def answer(backend: Backend | None, job: Job) -> object:
-    """The outcome of `job`, or the error that says that no job of this kind can work."""
-    if backend is None:
-        raise MLGOError("a worker was given a job before a backend")
-    try:
-        return backend.run(job)
-    except MLGOError as error:
-        return error
-    except Exception as error:  # a mistake of ours about one module must not cost the others
-        detail = f"{type(error).__name__}: {error}"
-        return RolloutFailure(
-            module=job.module.name, backend=backend.name, reason="internal error", detail=detail, cpu_s=0.0
-        )
 
 
 def main() -> None:
