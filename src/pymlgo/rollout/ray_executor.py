@@ -14,7 +14,7 @@ from pymlgo.errors import MLGOError
 from pymlgo.rollout.backend import JOB_LIMIT_S, Backend
 from pymlgo.rollout.job import Job, Outcome, RolloutFailure
 from pymlgo.rollout.ray_cluster import connected
-from pymlgo.rollout.ray_pool import START_S, Attempt, Depot, Lost, Traffic, Worker
+from pymlgo.rollout.ray_pool import START_S, Attempt, Depot, Lost, Traffic, Worker, answered
 
 MOST_TRIES = 3
 """How many workers a job may cost before it is the job that is given up."""
@@ -58,10 +58,10 @@ class RayExecutor:
         self._job_s = CALL_S  # how long jobs took of late
 
     def __enter__(self) -> Self:
-        ray = self._connection.enter_context(connected(self._address, self.workers or None))
-        self.workers = self.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        self._depot = Depot(ray, self.traffic)
-        self._pool = [Worker(ray, self._depot, self.traffic) for _ in range(self.workers)]
+        self._ray = self._connection.enter_context(connected(self._address, self.workers or None))
+        self.workers = self.workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        self._depot = Depot(self._ray, self.traffic)
+        self._pool = [Worker(self._ray, self._depot, self.traffic) for _ in range(self.workers)]
         return self
 
     def __exit__(
@@ -111,8 +111,7 @@ class RayExecutor:
         if not waiting:
             return []
         until = min(each.ends_at for each in busy) if busy else max(each.ends_at for each in waiting.values())
-        ready = self._depot.wait(list(waiting), until)
-        if ready:
+        if ready := answered(self._ray, list(waiting), until):
             return [waiting[each] for each in ready]
         if not busy:
             raise MLGOError(

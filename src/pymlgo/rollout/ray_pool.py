@@ -205,13 +205,6 @@ class Depot:
         for number in gone:
             del self._numbers[self._parcels.pop(number).key]
 
-    def wait(self, references: Sequence[Reference], until: float) -> list[Reference]:
-        """The references whose answers are there; waits for the first one, until the monotonic clock says `until`."""
-        limit_s = max(0.0, until - time.monotonic())
-        if not self._ray.wait(references, num_returns=1, timeout=limit_s)[0]:
-            return []
-        return cast(list[Reference], self._ray.wait(references, num_returns=len(references), timeout=0)[0])
-
     def _number(self, key: Hashable, part: Backend | Module | Policy | Trajectory) -> int:
         number = self._numbers.get(key)
         if number is None:
@@ -232,6 +225,13 @@ class _Parcel:
     part: object
     size_bytes: int
     reference: Reference
+
+
+def answered(ray: ModuleType, references: Sequence[Reference], until: float) -> list[Reference]:
+    """The references whose answers are there; waits for the first one, until the monotonic clock says `until`."""
+    if not ray.wait(references, num_returns=1, timeout=max(0.0, until - time.monotonic()))[0]:
+        return []
+    return cast(list[Reference], ray.wait(references, num_returns=len(references), timeout=0)[0])
 
 
 def _module_key(module: Module) -> Hashable:
