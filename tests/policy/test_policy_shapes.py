@@ -7,7 +7,7 @@ import pytest
 
 from policy_samples import EVICTION, SCALARS, boundaries_for, observations, random_trees
 from pymlgo.errors import PolicyError
-from pymlgo.policy.interpreter import evaluate_batch
+from pymlgo.policy.interpreter import evaluate, evaluate_batch
 from pymlgo.policy.shapes import (
     COST_ESTIMATE,
     INLINING_ADVICE,
@@ -275,3 +275,12 @@ def test_lightgbm_s_trees_are_taken_as_they_are() -> None:
     batch = {spec.name: x[:, index : index + 1].astype(np.int64) for index, spec in enumerate(SCALARS)}
     found = evaluate_batch(policy.graph, batch)["score"][:, 0]
     np.testing.assert_allclose(found, booster.predict(x), rtol=1e-5, atol=1e-5)
+
+
+def test_trees_without_a_split_are_a_constant() -> None:
+    trees = Trees.from_nested([{"leaf_value": 2.0}, {"leaf_value": -0.5}], base=1.0)
+    policy = inlining_policy(SCALARS, trees)
+    one = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in SCALARS}
+    assert evaluate(policy.graph, one)["score"].tolist() == [2.5]
+    many = {name: np.zeros((3, *array.shape), array.dtype) for name, array in one.items()}
+    assert evaluate_batch(policy.graph, many)["score"].tolist() == [[2.5]] * 3

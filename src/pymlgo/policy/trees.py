@@ -32,6 +32,9 @@ class Trees:
 
     def apply(self, make: GraphBuilder, rows: Value) -> Value:
         """The sum for rows f32[…, F] as f32[…, 1]."""
+        if not self.node_count:  # nothing was worth a split: every tree is a leaf
+            total = np.float32(self.base + self.leaf[~self.roots].sum())
+            return make.constant(np.full((*rows.type.shape[:-1], 1), total, np.float32))
         tables = (self.feature, self.threshold, self.left, self.right, self.leaf, self.roots)
         constants = [make.constant(table) for table in tables]
         return make.apply("TreeEnsemble", rows, *constants, base=float(np.float32(self.base)))
