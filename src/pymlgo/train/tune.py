@@ -17,6 +17,7 @@ they mean nothing.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -196,6 +197,10 @@ def _drive(searches: Sequence[_Search], backend: Backend, executor: Executor, ma
             note(f"{len(waiting)} modules, .text {change_percent(before, after):+.2f} %")
 
 
+class _BudgetSpent(Exception):
+    """A search has no compiles left."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Search:
     """The search of one module; `steps` gives jobs and takes their outcomes.
@@ -230,6 +235,11 @@ class _Search:
         )
 
     def steps(self) -> Generator[Job, Outcome, None]:
+        """The search: jobs to run, one after the other, for their outcomes."""
+        with contextlib.suppress(_BudgetSpent):
+            yield from self._search()
+
+    def _search(self) -> Generator[Job, Outcome, None]:
         outcome = yield from self._compile(Job(module=self.module, record=True, names=True))
         if isinstance(outcome, RolloutFailure):
             self.failure = outcome
@@ -238,7 +248,7 @@ class _Search:
         if self.start is not None:
             yield from self._try_start(self.start)
         fruitless = turn = 0
-        while self.left > 0 and fruitless < FRUITLESS_TURNS:
+        while fruitless < FRUITLESS_TURNS:
             improved = yield from self._turn(turn)
             if turn % SHARING_TURNS == SHARING_TURNS - 1:
                 improved = (yield from self._try_shared()) or improved
@@ -274,7 +284,7 @@ class _Search:
         flips = planner.groups(self.generator, share) if turn % 2 == 0 else planner.singles(self.generator, share)
         improved = False
         for _ in range(MOST_REPEATS):
-            if not flips or self.left <= 0:
+            if not flips:
                 break
             advice = deviations(recorded) | dict(planner.overrides(flips).advice)
             outcome = yield from self._compile(self._job(recorded, advice))
@@ -292,7 +302,7 @@ class _Search:
 
     def _compile(self, job: Job) -> Generator[Job, Outcome, Outcome]:
         if self.left <= 0:
-            return RolloutFailure(module=self.module.name, backend="none", reason="budget", detail="", cpu_s=0.0)
+            raise _BudgetSpent
         outcome = yield job
         self.left -= 1
         self.compiles += 1
