@@ -14,12 +14,23 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from pymlgo.corpus.description import read_corpus
+from pymlgo.corpus.description import UNSPECIFIED, read_corpus
 from pymlgo.policy.shapes import threshold_policy
-from pymlgo.rollout import Executor, Job, LocalExecutor, Outcome, RayExecutor, RolloutResult, fastest_backend, in_order
+from pymlgo.rollout import (
+    Executor,
+    Job,
+    LocalExecutor,
+    Outcome,
+    RayExecutor,
+    RolloutResult,
+    fastest_backend,
+    in_order,
+    ray_executor,
+)
 from pymlgo.rollout.backend import Backend
 from pymlgo.rollout.ray_pool import Traffic
 from pymlgo.toolchain.llvm import find_llvm
@@ -33,8 +44,8 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 def main() -> int:
     """Print the table; 1 when the executors disagree."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a quarter of the jobs")
-    rounds, jobs = (2, 60) if parser.parse_args().quick else (4, 120)
+    parser.add_argument("--quick", action="store_true", help="a quarter of the rounds")
+    rounds, jobs = 4 if parser.parse_args().quick else 16, 40
     corpora = os.environ.get("PYMLGO_CORPORA")
     if not corpora:
         print("PYMLGO_CORPORA names no folder of corpora; nothing to measure")
@@ -44,26 +55,37 @@ def main() -> int:
     policy, backend = threshold_policy(), fastest_backend(find_llvm(major=22))
     sweep = [Job(module=module, policy=policy, record=True) for module in modules[:SAMPLE]]
     with LocalExecutor(WORKERS) as local, RayExecutor(workers=WORKERS) as ray:
+        executors: dict[str, Executor] = {"local": local, "ray": ray}
         known = in_order(local, backend, sweep)
         wrong = differing(known, in_order(ray, backend, sweep))
         swept = dataclasses.replace(ray.traffic)
         median = sorted(range(SAMPLE), key=lambda number: known[number].cpu_s)[SAMPLE // 2]
         cpu_s: Counter[str] = Counter()
         wall_s: Counter[str] = Counter()
+        own_s: Counter[str] = Counter()
         for _ in range(rounds):
-            for name, executor in (("local", local), ("ray", ray)):
+            for name, executor in executors.items():
+                own_s[name] -= time.process_time()
                 outcomes, cpu, wall = measured(executor, backend, [sweep[median]] * jobs)
+                own_s[name] += time.process_time()
                 cpu_s[name] += cpu
                 wall_s[name] += wall
                 wrong += differing([known[median]] * jobs, outcomes)
+        handing = {name: handing_over_ms(executor, backend, sweep[median]) for name, executor in executors.items()}
+        with one_job_a_call():
+            handing["ray, one job a call"] = handing_over_ms(ray, backend, sweep[median])
         before, _ = spent_s(), time.sleep(IDLE_S)
         idle = (spent_s() - before) / IDLE_S
     count = rounds * jobs
     print(f"{sweep[median].module.name}, the median of {SAMPLE} modules, {count} compiles by {backend.name}:")
     for name in ("local", "ray"):
-        print(f"  {name:<6}{1000 * cpu_s[name] / count:8.2f} ms CPU a job {1000 * wall_s[name] / count:8.2f} ms wall")
+        cpu, own, wall = (1000 * each[name] / count for each in (cpu_s, own_s, wall_s))
+        print(f"  {name:<6}{cpu:7.2f} ms CPU a job, {own:.2f} of it in this process; {wall:.2f} ms wall")
     print(f"  overhead of Ray: {100 * (cpu_s['ray'] / cpu_s['local'] - 1):+.1f} % of CPU time")
-    print(f"  an idle cluster: {1000 * idle:.0f} ms CPU a second")
+    print("jobs that compile nothing:")
+    for name, (cpu, own) in handing.items():
+        print(f"  {name:<20}{cpu:6.2f} ms CPU a job, {own:.2f} of it in this process")
+    print(f"an idle cluster of one machine: {1000 * idle:.0f} ms CPU a second")
     print(f"a sweep of {SAMPLE} modules:", shown(swept))
     print("the median module:    ", shown(difference(ray.traffic, swept)))
     if wrong:
@@ -76,6 +98,25 @@ def measured(executor: Executor, backend: Backend, jobs: Sequence[Job]) -> tuple
     cpu, wall = spent_s(), time.monotonic()
     outcomes = in_order(executor, backend, jobs)
     return outcomes, spent_s() - cpu, time.monotonic() - wall
+
+
+def handing_over_ms(executor: Executor, backend: Backend, job: Job, count: int = 1000) -> tuple[float, float]:
+    """CPU milliseconds of a job that fails before anything is compiled: of all processes, and of this one."""
+    hopeless = dataclasses.replace(job, module=dataclasses.replace(job.module, command=(UNSPECIFIED.encode(),)))
+    in_order(executor, backend, [hopeless] * 100)  # until calls have the length that jobs this short get
+    own = time.process_time()
+    _, cpu, _ = measured(executor, backend, [hopeless] * count)
+    return 1000 * cpu / count, 1000 * (time.process_time() - own) / count
+
+
+@contextmanager
+def one_job_a_call() -> Iterator[None]:
+    """What a call costs shows where each has one job."""
+    before, ray_executor.MOST_JOBS = ray_executor.MOST_JOBS, 1
+    try:
+        yield
+    finally:
+        ray_executor.MOST_JOBS = before
 
 
 def spent_s() -> float:

@@ -57,14 +57,16 @@ class Cluster:
     def __init__(self) -> None:
         from ray.cluster_utils import Cluster as RayCluster
 
-        self._cluster = RayCluster(
-            initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False, **STORE}
-        )
+        self._cluster = RayCluster()
+        self.add_node(2, include_dashboard=False)
         self.address: str = self._cluster.address
 
-    def add_node(self, cores: int) -> Callable[[], None]:
+    def add_node(self, cores: int, **arguments: object) -> Callable[[], None]:
         """A machine more; the result takes it away without warning."""
-        node = self._cluster.add_node(num_cpus=cores, **STORE)
+        try:
+            node = self._cluster.add_node(num_cpus=cores, **STORE, **arguments)
+        except Exception:  # Ray gives its daemons 30 s, which is too little on a machine with much else to do
+            node = self._cluster.add_node(num_cpus=cores, **STORE, **arguments)
         return lambda: self._cluster.remove_node(node, allow_graceful=False)
 
     def shutdown(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from pymlgo.errors import ConfigError
+from pymlgo.errors import ConfigError, MLGOError
 from pymlgo.optional import need
 
 ANSWER_S = 5.0
@@ -34,6 +34,7 @@ def connected(address: str | None, cores: int | None) -> Iterator[ModuleType]:
 
     Raises:
         ConfigError: no cluster answers there.
+        MLGOError: Ray does not start here.
         MissingDependency: Ray is not installed.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -48,8 +49,8 @@ def connected(address: str | None, cores: int | None) -> Iterator[ModuleType]:
     own = {"num_cpus": cores, "include_dashboard": False} if where == "local" else {}
     try:
         ray.init(address=where, logging_level="ERROR", log_to_driver=False, **own)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise _no_cluster(where, str(error).splitlines()[0]) from error
+    except Exception as error:  # Ray raises nothing more special when a daemon does not come up
+        raise _no_cluster(where, str(error).partition("\n")[0]) from error
     try:
         yield ray
     finally:
@@ -78,7 +79,9 @@ def _require_head(address: str) -> None:
         raise _no_cluster(address, "something else listens there")
 
 
-def _no_cluster(address: str, why: str) -> ConfigError:
+def _no_cluster(address: str, why: str) -> MLGOError:
+    if address == "local":
+        return MLGOError(f"Ray does not start on this machine: {why}", hint="a busy machine may be too slow for it")
     return ConfigError(
         f"no Ray cluster at {address}: {why}", hint="`ray start --head` starts one and prints its address"
     )

@@ -12,7 +12,7 @@ from typing import Self, cast
 import pymlgo
 from pymlgo.errors import MLGOError
 from pymlgo.rollout.backend import JOB_LIMIT_S, Backend
-from pymlgo.rollout.job import Job, Outcome, RolloutFailure
+from pymlgo.rollout.job import Job, Outcome, RolloutFailure, RolloutResult
 from pymlgo.rollout.ray_cluster import connected
 from pymlgo.rollout.ray_pool import START_S, Attempt, Depot, Lost, Traffic, Worker, answered
 
@@ -132,13 +132,18 @@ class RayExecutor:
         if was_starting:
             self._failed_starts = 0
             return
-        self._job_s += 0.2 * (worker.call_s / len(batch) - self._job_s)
+        self._note_pace(replies, worker.call_s)
         for attempt, reply in zip(batch, replies, strict=False):
             if isinstance(reply, MLGOError):
                 worker.stop()  # nobody knows which parcels it holds
                 raise reply
             self.traffic.jobs += 1
             yield attempt.number, cast(Outcome, reply)
+
+    def _note_pace(self, replies: Sequence[object], call_s: float) -> None:
+        # CPU time where it is known: on a busy machine calls must not become many because they take long.
+        cpu_s = sum(each.cpu_s for each in replies if isinstance(each, RolloutResult))
+        self._job_s += 0.2 * ((cpu_s or call_s) / len(replies) - self._job_s)
 
     def _lost(self, batch: Sequence[Attempt], lost: Lost, queue: _Queue, backend: str) -> Iterator[tuple[int, Outcome]]:
         for attempt in batch:
