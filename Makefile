@@ -5,7 +5,7 @@ MLGO   := $(VENV)/bin/mlgo
 SHELL  := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up set-up-tests quickstart check format test test-full bench native clean
+.PHONY: help set-up set-up-tests quickstart check format test test-full bench train-inliner native clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -38,6 +38,9 @@ test-full: check ## also what takes long: whole corpora, recipes, training runs
 
 bench: set-up-tests ## ours against the peer, in one run; prints ratios
 	@for each in bench/bench_*.py; do echo "== $$each"; $(PYTHON) $$each || exit 1; done
+
+train-inliner: set-up-tests ## train the package's inliner again; CORPORA="DIR ..." or the programs of the recipes
+	@scripts/train-inliner $(CORPORA)
 
 native: ## rebuild the C++ core and the plugins after a change
 	@scripts/set-up --native
