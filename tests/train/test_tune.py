@@ -138,14 +138,16 @@ def test_a_module_that_does_not_compile_is_counted(corpus: Corpus, clang22: Path
     copy = tmp_path / "copy"
     shutil.copytree(corpus.root, copy)
     (copy / "p0/m0.bc").write_bytes(b"BC\xc0\xde damaged")
+    (copy / "p0/m1.bc").unlink()
     code, out, _ = run_mlgo(
         "tune", "--corpus", copy, "-o", tmp_path / "o", "--max-compiles", "2", "--backend", "pipes", "--json"
     )
     found = json.loads(out)
     assert code == 1
-    assert found["failed"] == 1
+    assert found["failed"] == 2
+    assert found["failed_modules"]["p0/m1"].startswith("unusable")
     assert found["failed_modules"]["p0/m0"].startswith("bad bitcode")
-    assert [each["name"] for each in found["modules"]] == ["p0/m1", "p1/m0", "p1/m1"]
+    assert [each["name"] for each in found["modules"]] == ["p1/m0", "p1/m1"]
 
 
 def test_the_file_works_in_the_build_of_a_project(

@@ -48,18 +48,19 @@ def run_distil(arguments: argparse.Namespace) -> int:
     from pymlgo.train.distil import distil
 
     teacher = load_policy(arguments.policy)
-    modules = [module for corpus in arguments.corpus for module in read_corpus(corpus).modules]
+    corpora = [read_corpus(each) for each in arguments.corpus]
     llvm = find_llvm(clang=arguments.clang)
     with chosen_executor(arguments) as executor:
         result = distil(
             teacher,
-            modules,
+            [module for corpus in corpora for module in corpus.modules],
             arguments.output,
             shape=arguments.shape,
             llvm=llvm,
             backend=chosen_backend(arguments.backend, llvm),
             executor=executor,
             seed=arguments.seed,
+            unusable=[module for corpus in corpora for module in corpus.unusable],
         )
     if arguments.json:
         print_json(SCHEMA, result)

@@ -82,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             start=_start(arguments.start, backend),
             each_output=arguments.each,
+            unusable=[module for module in corpus.unusable if wanted.search(module.name)],
         )
     if arguments.json:
         print_json(SCHEMA, result)

@@ -17,7 +17,7 @@ from pymlgo.evaluate.linking import LINKER, LinkedPrograms, TwoObjects
 from pymlgo.evaluate.summing import sum_up
 from pymlgo.policy.directory import Policy
 from pymlgo.progress import Advance, progress
-from pymlgo.rollout import Job, Outcome, PlainBackend, RolloutFailure, RolloutResult
+from pymlgo.rollout import Job, Outcome, PlainBackend, RolloutResult, failures_of_unusable
 from pymlgo.rollout.backend import Backend
 from pymlgo.rollout.baseline import BaselineCache, measure_baselines
 from pymlgo.rollout.executor import Executor
@@ -70,10 +70,7 @@ def evaluate(
                 objects = compiles.run(modules, Path(folder), advance)
                 for program, members in programs.items():
                     links.add(program, [objects[each.name] for each in members if each.name in objects], Path(folder))
-    unusable = [
-        RolloutFailure(module=each.name, backend="none", reason="unusable", detail=each.reason, cpu_s=0.0)
-        for each in corpus.unusable
-    ]
+    unusable = failures_of_unusable(corpus.unusable)
     return sum_up(
         [*compiles.defaults, *unusable],
         [*compiles.given, *unusable],

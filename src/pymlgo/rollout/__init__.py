@@ -17,6 +17,7 @@ from pymlgo.rollout.job import (
     Trajectory,
     change_percent,
     failures_by_reason,
+    failures_of_unusable,
 )
 from pymlgo.rollout.keys import decision_key
 from pymlgo.rollout.pipes import PipesBackend
@@ -44,6 +45,7 @@ __all__ = [
     "change_percent",
     "decision_key",
     "failures_by_reason",
+    "failures_of_unusable",
     "fastest_backend",
     "in_order",
     "measure_baselines",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from pymlgo.arrays import AnyArray, BoolArray, Float64Array, Int64Array
-from pymlgo.corpus.description import Module
+from pymlgo.corpus.description import Module, UnusableModule
 from pymlgo.policy.directory import Policy
 from pymlgo.rollout.keys import KeyArray
 from pymlgo.tensor_spec import TensorSpec
@@ -128,6 +128,14 @@ class RolloutFailure:
 
 
 Outcome = RolloutResult | RolloutFailure
+
+
+def failures_of_unusable(modules: Iterable[UnusableModule]) -> list[RolloutFailure]:
+    """A failure for each module of a corpus that is not there to be compiled."""
+    return [
+        RolloutFailure(module=each.name, backend="none", reason="unusable", detail=each.reason, cpu_s=0.0)
+        for each in modules
+    ]
 
 
 def failures_by_reason(outcomes: Sequence[Outcome]) -> dict[str, int]:

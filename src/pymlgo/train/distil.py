@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from pymlgo.arrays import Float64Array, Int64Array
-from pymlgo.corpus.description import Module
+from pymlgo.corpus.description import Module, UnusableModule
 from pymlgo.errors import ConfigError, CorpusError, PolicyError
 from pymlgo.policy.directory import save_policy
 from pymlgo.policy.interpreter import evaluate_batch
@@ -34,6 +34,7 @@ from pymlgo.rollout import (
     Trajectory,
     change_percent,
     failures_by_reason,
+    failures_of_unusable,
 )
 from pymlgo.tensor_spec import TensorSpec
 from pymlgo.toolchain.llvm import LLVM
@@ -79,7 +80,7 @@ class Distillation:
         teacher_parameters, student_parameters: floating-point constants of the large and of the small policy.
         teacher_change_percent, student_change_percent: of .text of the held-out modules, against LLVM's default; so
             the Berkeley ones.
-        failures: modules that did not compile, by reason.
+        failures: compiles that failed, by reason.
     """
 
     output: Path
@@ -115,6 +116,7 @@ def distil(
     backend: Backend,
     executor: Executor,
     seed: int,
+    unusable: Sequence[UnusableModule] = (),
 ) -> Distillation:
     """Fit a policy of a small class to the scores of `teacher`, measure what is lost, and save it to `output`.
 
@@ -127,6 +129,7 @@ def distil(
         backend: who compiles with the policies.
         executor: where.
         seed: of the projects held out, and of the fit.
+        unusable: modules of the corpus that are not there; they count as failed.
 
     Raises:
         ConfigError: there is no such shape.
@@ -172,7 +175,7 @@ def distil(
         student_change_percent=change_percent(default.text_bytes, small.text_bytes),
         teacher_berkeley_change_percent=change_percent(default.berkeley_bytes, taught.berkeley_bytes),
         student_berkeley_change_percent=change_percent(default.berkeley_bytes, small.berkeley_bytes),
-        failures=failures_by_reason(compiles.outcomes),
+        failures=failures_by_reason([*compiles.outcomes, *failures_of_unusable(unusable)]),
         compiles=len(compiles.outcomes),
         cpu_s=sum(each.cpu_s for each in compiles.outcomes),
     )

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from pymlgo.atomic_file import write_text
-from pymlgo.corpus.description import Module
+from pymlgo.corpus.description import Module, UnusableModule
 from pymlgo.errors import CorpusError, PolicyError
 from pymlgo.policy.policy import Policy
 from pymlgo.progress import progress
@@ -40,6 +40,7 @@ from pymlgo.rollout import (
     RolloutResult,
     Trajectory,
     change_percent,
+    failures_of_unusable,
     in_order,
 )
 from pymlgo.toolchain.advisor import overrides_text
@@ -126,6 +127,7 @@ def tune(
     seed: int,
     start: Policy | None = None,
     each_output: Path | None = None,
+    unusable: Sequence[UnusableModule] = (),
 ) -> TuneResult:
     """Search each module with at most `max_compiles` compiles, and write the overrides for all of them to `output`.
 
@@ -139,6 +141,7 @@ def tune(
         seed: of what is flipped when; equal seeds find equal overrides.
         start: a policy whose decisions the search begins with where they are better than LLVM's.
         each_output: a folder for `<module>.overrides`, what was found for each module alone.
+        unusable: modules of the corpus that are not there; they count as failed.
 
     Raises:
         CorpusError: there are no modules.
@@ -173,7 +176,8 @@ def tune(
     if each_output is not None:
         for each in found:
             write_text(each_output / f"{each.module.name}{OVERRIDES_SUFFIX}", overrides_text(each.overrides))
-    return _summed(output, searches, found, merged, joining)
+    failures = [search.failure for search in searches if search.failure is not None]
+    return _summed(output, searches, found, merged, joining, [*failures, *failures_of_unusable(unusable)])
 
 
 def _drive(searches: Sequence[_Search], backend: Backend, executor: Executor, max_compiles: int) -> None:
@@ -331,6 +335,7 @@ def _summed(
     found: Sequence[Found],
     merged: Merged,
     joining: Sequence[Outcome],
+    failures: Sequence[RolloutFailure],
 ) -> TuneResult:
     by_name = {search.module.name: search for search in searches}
     tuned = [
@@ -349,7 +354,6 @@ def _summed(
         )
         for each, sizes in zip(found, merged.sizes, strict=True)
     ]
-    failures = [search.failure for search in searches if search.failure is not None]
     before, own = sum(each.default_text_bytes for each in tuned), sum(each.tuned_text_bytes for each in tuned)
     after = sum(each.merged_text_bytes for each in tuned)
     berkeley_before = sum(each.default_berkeley_bytes for each in tuned)
