@@ -12,9 +12,11 @@ from conftest import ROOT, require_tool
 from pymlgo.corpus import read_corpus
 from pymlgo.corpus.debian import SourcePackages, os_release, source_stanzas
 from pymlgo.corpus.recipe import FetchResult, fetch_recipe, read_recipe
+from pymlgo.corpus.recipe_file import Recipe
 from pymlgo.errors import ConfigError, CorpusError
 from pymlgo.toolchain.llvm import LLVM, find_llvm
 
+SHIPPED = ("small", "large", "inliner")
 EVALUATION = {"lua", "libpng", "re2", "libyaml", "jansson", "leveldb", "snappy", "expat"}
 
 RECIPE = """
@@ -38,13 +40,26 @@ modules = 2
 """
 
 
+def shipped(name: str) -> Recipe:
+    return read_recipe(ROOT / "recipes" / f"{name}.toml")
+
+
 def test_the_shipped_recipes_are_whole_and_hold_the_evaluation_projects_out() -> None:
-    large, small = (read_recipe(ROOT / "recipes" / name) for name in ("large.toml", "small.toml"))
+    large, small = (shipped(name) for name in ("large", "small"))
     assert {each.name for each in large.projects if each.split == "evaluation"} == EVALUATION
     assert len(large.projects) == 28
     assert {each.name for each in small.projects} < {each.name for each in large.projects}
     assert all({"train", "evaluation"} == {each.split for each in recipe.projects} for recipe in (large, small))
     assert large.flags == small.flags == ("-Oz",)
+
+
+def test_the_inliners_recipe_is_for_training_only_and_shares_no_project_with_the_others() -> None:
+    large, inliner = shipped("large"), shipped("inliner")
+    assert {each.split for each in inliner.projects} == {"train"}
+    assert not {each.name for each in inliner.projects} & {each.name for each in large.projects}
+    assert not {each.package for each in inliner.projects} & {each.package for each in large.projects}
+    assert (inliner.flags, inliner.release) == (large.flags, large.release)
+    assert f"{len(inliner.projects)} " in inliner.description
 
 
 @pytest.mark.parametrize(
@@ -200,12 +215,12 @@ def digest(folder: Path) -> str:
 
 @pytest.mark.full
 @pytest.mark.llvm
-@pytest.mark.parametrize("name", ["small", "large"])
+@pytest.mark.parametrize("name", SHIPPED)
 def test_the_shipped_recipe_gives_what_it_says(name: str, tmp_path: Path, clang22: Path) -> None:
     require_tool("apt-get"), require_tool("dpkg-source")
     if os_release().get("VERSION_CODENAME") != "bookworm":
         pytest.skip("the recipes are pinned for Debian 12")
-    recipe = read_recipe(ROOT / "recipes" / f"{name}.toml")
+    recipe = shipped(name)
     result = fetch_recipe(recipe, tmp_path / "work", tmp_path / "out", llvm=find_llvm(clang=clang22))
     assert {each.name: (each.modules, each.detail) for each in result.projects} == {
         each.name: (each.modules, "") for each in recipe.projects
