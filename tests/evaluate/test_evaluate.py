@@ -11,6 +11,7 @@ import pytest
 from pymlgo.corpus.description import Corpus, Description, write_description
 from pymlgo.errors import CorpusError
 from pymlgo.evaluate import evaluate
+from pymlgo.policy import shipped
 from pymlgo.policy.directory import save_policy
 from pymlgo.policy.shapes import INLINING_ADVICE, constant_policy, threshold_policy
 from pymlgo.rollout import BaselineCache, LocalExecutor, PipesBackend
@@ -62,10 +63,14 @@ def test_the_default_changes_exactly_nothing(corpus: Corpus, run_mlgo) -> None:
     assert found["backend"] == "pipes"
 
 
-def test_a_policy_is_measured_and_shown(corpus: Corpus, tmp_path: Path, run_mlgo) -> None:
+def test_a_policy_is_measured_and_shown(
+    corpus: Corpus, tmp_path: Path, run_mlgo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save_policy(constant_policy("inlining", INLINING_ADVICE, 0), tmp_path / "never")
-    code, out, _ = run_mlgo("eval", tmp_path / "never", "--corpus", corpus.root, "--backend", "pipes")
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path)
+    code, out, _ = run_mlgo("eval", "never", "--corpus", corpus.root, "--backend", "pipes")
     assert code == 0
+    assert out.startswith("never against LLVM's default")
     assert "4 modules:" in out
     assert "p0" in out
     assert "decisions differ from the default" in out

@@ -66,7 +66,7 @@ def evaluate(
             if links is None:
                 compiles.run(modules, None, advance)
                 continue
-            with _folder_for_objects() as folder:
+            with tempfile.TemporaryDirectory(prefix="mlgo-eval-", ignore_cleanup_errors=True) as folder:
                 objects = compiles.run(modules, Path(folder), advance)
                 for program, members in programs.items():
                     links.add(program, [objects[each.name] for each in members if each.name in objects], Path(folder))
@@ -160,7 +160,3 @@ def _write(file: Path, content: bytes) -> None:
             f"{file}: an object cannot be kept until its program is linked: {error.strerror}",
             hint="make room, name another folder with TMPDIR, or do without linked sizes (--no-linked)",
         ) from error
-
-
-def _folder_for_objects() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="mlgo-eval-", ignore_cleanup_errors=True)
