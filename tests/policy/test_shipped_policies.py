@@ -9,7 +9,7 @@ import pytest
 
 from pymlgo.errors import PolicyError
 from pymlgo.policy import shipped
-from pymlgo.policy.directory import save_policy
+from pymlgo.policy.directory import load_policy, save_policy
 from pymlgo.policy.shapes import threshold_policy
 from pymlgo.policy.shipped import default_policy, find_policy, shipped_policies
 
@@ -60,6 +60,13 @@ def test_a_package_without_policies_says_so(tmp_path: Path, monkeypatch: pytest.
 )
 def test_the_last_level_decides(folder: Path, arguments: list[str], is_for_them: bool) -> None:
     assert default_policy(arguments) == (folder / "inline-oz" if is_for_them else None)
+
+
+def test_what_ships_is_whole() -> None:
+    for name, folder in shipped_policies().items():
+        policy = load_policy(folder)
+        assert policy.provenance, name
+        assert (folder / "MODEL_CARD.md").stat().st_size, name
 
 
 def test_list_and_inspect_by_name(folder: Path, run_mlgo) -> None:
