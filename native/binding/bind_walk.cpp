@@ -33,13 +33,15 @@ nb::ndarray<nb::numpy, int32_t, nb::shape<-1, 3>> tripletRows(const Walk &W, boo
 Walk readIR(nb::bytes Data, const std::string &Name, bool Definitions, bool Loops, bool Regions) {
   std::string_view Content = view(Data);
   nb::gil_scoped_release Release;
-  return mlgo::walkIR(Content, Name, {Definitions, Loops, Regions});
+  return mlgo::walkIR(Content, Name, {Definitions, {Loops, Regions}});
 }
 
-Walk readMIR(nb::bytes Data, const std::string &Name) {
+Walk readMIR(nb::bytes Data, const std::string &Name, bool Loops, bool Regions) {
   std::string_view Content = view(Data);
+  mlgo::MIRWalkOptions Options;
+  Options.Sets = {Loops, Regions};
   nb::gil_scoped_release Release;
-  return mlgo::walkMIR(Content, Name);
+  return mlgo::walkMIR(Content, Name, Options);
 }
 
 void bindArrays(nb::class_<Walk> &Class) {
@@ -98,5 +100,6 @@ void bindWalk(nb::module_ &module) {
   module.def("read_ir", &readIR, nb::arg("data"), nb::arg("name"), nb::arg("definitions") = true,
              nb::arg("loops") = false, nb::arg("regions") = false,
              "Read bitcode or text in this process; a module that LLVM cannot stand ends it.");
-  module.def("read_mir", &readMIR, nb::arg("data"), nb::arg("name"), "Read .mir text in this process.");
+  module.def("read_mir", &readMIR, nb::arg("data"), nb::arg("name"), nb::arg("loops") = false,
+             nb::arg("regions") = false, "Read .mir text in this process.");
 }

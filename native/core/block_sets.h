@@ -4,18 +4,27 @@
 #include "walk.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/CodeGen/MachineFunction.h"
 #include "llvm/IR/Function.h"
 
 namespace mlgo {
 
 /// A block's index in its Walk.
-using BlockNumbers = llvm::DenseMap<const llvm::BasicBlock *, uint32_t>;
+template <typename Block> using BlockNumbers = llvm::DenseMap<const Block *, uint32_t>;
 
-/// Append the natural loops of `F` (llvm::LoopInfo), outer before inner; a loop's blocks include those of its
-/// inner loops.
-void addLoops(llvm::Function &F, const BlockNumbers &Numbers, Walk &To);
+/// Which sets of blocks a Walk records.
+struct SetOptions {
+  bool Loops = false;
+  bool Regions = false;
+};
 
-/// Append the single-entry single-exit regions of `F` (llvm::RegionInfo), the whole function first.
-void addRegions(llvm::Function &F, const BlockNumbers &Numbers, Walk &To);
+/// Append the sets of `F` that `Wanted` names, outer ones before the ones they hold.
+///
+/// Loops are the natural ones (llvm::LoopInfo, llvm::MachineLoopInfo); a loop's blocks include those of its
+/// inner loops. Regions are single-entry single-exit (llvm::RegionInfo, llvm::MachineRegionInfo), the whole
+/// function first.
+void addSets(llvm::Function &F, SetOptions Wanted, const BlockNumbers<llvm::BasicBlock> &Numbers, Walk &To);
+void addSets(llvm::MachineFunction &F, SetOptions Wanted,
+             const BlockNumbers<llvm::MachineBasicBlock> &Numbers, Walk &To);
 
 } // namespace mlgo

@@ -1,6 +1,5 @@
 #include "ir_walk.h"
 
-#include "block_sets.h"
 #include "ir_module.h"
 #include "read_error.h"
 
@@ -46,10 +45,7 @@ private:
     }
     for (BasicBlock *Block : depth_first(&F.getEntryBlock()))
       Builder.addVisit(BlockNumber.lookup(Block));
-    if (Options.WithLoops)
-      addLoops(F, BlockNumber, Builder.walk());
-    if (Options.WithRegions)
-      addRegions(F, BlockNumber, Builder.walk());
+    addSets(F, Options.Sets, BlockNumber, Builder.walk());
   }
 
   void number(Function &F) {
@@ -89,15 +85,14 @@ private:
 
   IRWalkOptions Options;
   WalkBuilder Builder;
-  BlockNumbers BlockNumber;
+  BlockNumbers<BasicBlock> BlockNumber;
   DenseMap<const Instruction *, uint32_t> InstructionNumber;
   std::vector<uint16_t> Operands;
   std::vector<uint32_t> Definitions;
 };
 
-} // namespace
-
-Walk walkIR(std::string_view Data, const std::string &Name, const IRWalkOptions &Options) {
+Walk walkFunctions(std::string_view Data, const std::string &Name, const IRWalkOptions &Options,
+                   bool DropBodies) {
   LLVMContext Context;
   DiagnosticLog Log(Context);
   std::unique_ptr<Module> M = readModule(Data, Name, Context);
@@ -106,9 +101,22 @@ Walk walkIR(std::string_view Data, const std::string &Name, const IRWalkOptions 
     if (Error Problem = F.materialize())
       throw ReadError(Name + ": function " + F.getName().str() + ": " + toString(std::move(Problem)));
     Walker.add(F);
+    if (DropBodies && !F.isDeclaration())
+      F.deleteBody();
   }
   Log.throwIfFailed();
   return Walker.finish();
+}
+
+} // namespace
+
+Walk walkIR(std::string_view Data, const std::string &Name, const IRWalkOptions &Options) {
+  try {
+    return walkFunctions(Data, Name, Options, /*DropBodies=*/true);
+  } catch (const ReadError &) {
+    // Perhaps a function names a block of one before it, which must stay for that; else this throws again.
+    return walkFunctions(Data, Name, Options, /*DropBodies=*/false);
+  }
 }
 
 } // namespace mlgo

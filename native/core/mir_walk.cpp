@@ -29,13 +29,13 @@ namespace {
 
 class MIRWalker {
 public:
-  explicit MIRWalker(const TargetMachine &Machine) : Machine(Machine) {}
+  MIRWalker(const TargetMachine &Machine, SetOptions Sets) : Machine(Machine), Sets(Sets) {}
 
-  void add(const MachineFunction &Function) {
+  void add(MachineFunction &Function) {
     const MIRTarget &Target = start(Function);
     Builder->beginFunction(view(Function.getName()), Function.empty());
     auto First = static_cast<uint32_t>(Builder->walk().blocks());
-    DenseMap<const MachineBasicBlock *, uint32_t> Number;
+    BlockNumbers<MachineBasicBlock> Number;
     for (const MachineBasicBlock &Block : Function) {
       Number[&Block] = First++;
       const BasicBlock *Origin = Block.getBasicBlock();
@@ -43,9 +43,11 @@ public:
       for (const MachineInstr &Instruction : Block)
         add(Instruction, Target, Function.getRegInfo());
     }
-    if (!Function.empty())
+    if (!Function.empty()) {
       for (const MachineBasicBlock *Block : depth_first(&Function))
         Builder->addVisit(Number.lookup(Block));
+      addSets(Function, Sets, Number, Builder->walk());
+    }
     Builder->endFunction();
   }
 
@@ -83,6 +85,7 @@ private:
   }
 
   const TargetMachine &Machine;
+  SetOptions Sets;
   std::optional<WalkBuilder> Builder;
   std::vector<uint16_t> Operands;
 };
@@ -143,7 +146,7 @@ void requireValid(Module &M, const std::string &Name) {
 
 } // namespace
 
-Walk walkMIR(std::string_view Data, const std::string &Name) {
+Walk walkMIR(std::string_view Data, const std::string &Name, const MIRWalkOptions &Options) {
   LLVMContext Context;
   DiagnosticLog Log(Context);
   auto Buffer = MemoryBuffer::getMemBufferCopy(StringRef(Data.data(), Data.size()), Name);
@@ -165,9 +168,9 @@ Walk walkMIR(std::string_view Data, const std::string &Name) {
   Log.throwIfFailed();
   if (Failed)
     throw ReadError(Name + ": is not MIR");
-  MIRWalker Walker(*Machine);
+  MIRWalker Walker(*Machine, Options.Sets);
   for (Function &F : *M)
-    if (const MachineFunction *Function = Functions.getMachineFunction(F))
+    if (MachineFunction *Function = Functions.getMachineFunction(F))
       Walker.add(*Function);
   return Walker.finish(Name);
 }
@@ -187,7 +190,7 @@ Walk walkIRAsMIR(std::string_view Data, const std::string &Name, const MIRWalkOp
   M->setDataLayout(Machine->createDataLayout());
   initializePasses();
   setStopAfter(Options.StopAfter);
-  MIRWalker Walker(*Machine);
+  MIRWalker Walker(*Machine, Options.Sets);
   legacy::PassManager Passes;
   TargetPassConfig *Config = Machine->createPassConfig(Passes);
   if (!Config)

@@ -101,17 +101,14 @@ Walk walk(const std::vector<std::string> &Request) {
   if (Request[2].empty())
     FromFile = readFile(Name);
   const std::string &Data = Request[2].empty() ? FromFile : Request[2];
-  if (Verb == "ir") {
-    IRWalkOptions Options;
-    Options.WithDefinitions = option(Request, "definitions", "1") == "1";
-    Options.WithLoops = option(Request, "loops", "0") == "1";
-    Options.WithRegions = option(Request, "regions", "0") == "1";
-    return walkIR(Data, Name, Options);
-  }
+  SetOptions Sets{option(Request, "loops", "0") == "1", option(Request, "regions", "0") == "1"};
+  if (Verb == "ir")
+    return walkIR(Data, Name, {option(Request, "definitions", "1") == "1", Sets});
+  MIRWalkOptions Options;
+  Options.Sets = Sets;
   if (Verb == "mir")
-    return walkMIR(Data, Name);
+    return walkMIR(Data, Name, Options);
   if (Verb == "ir-as-mir") {
-    MIRWalkOptions Options;
     Options.StopAfter = option(Request, "stop-after", Options.StopAfter);
     Options.OptLevel = static_cast<unsigned>(std::stoul(option(Request, "opt-level", "2")));
     return walkIRAsMIR(Data, Name, Options);

@@ -103,6 +103,17 @@ def compiled(clang: Path, source: str, output: Path, *flags: str) -> Path:
     return output
 
 
+TRIPLES = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "riscv64-unknown-linux-gnu")
+
+
+def machine_code(clang: Path, folder: Path, triple: str) -> Path:
+    """Machine IR of `C_SOURCE` (calls, floating point, loops, a switch), beside the IR `m.ll` that it was made from."""
+    ir = compiled(clang, C_SOURCE, folder / "m.ll", f"--target={triple}", "-O2", "-fno-vectorize")
+    llc = require_tool("llc-22")
+    subprocess.run([llc, "-stop-after=finalize-isel", ir, "-o", folder / "m.mir"], check=True, capture_output=True)
+    return folder / "m.mir"
+
+
 C_SOURCE = """
 struct point { int x; double y; char tag[3]; };
 extern int putchar(int); extern void *malloc(unsigned long);

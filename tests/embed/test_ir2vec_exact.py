@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from embed_oracle import (
     same_bits,
 )
 
+from conftest import require_tool
 from pymlgo.embed import ReadOptions, Vocabulary, Weights, embed, read_ir
 from pymlgo.embed.reader import Reader
 from pymlgo.embed.shipped import RARE_IR
@@ -53,6 +55,36 @@ def test_vectors_have_llvms_bits(clang22: Path, tmp_path: Path) -> None:
     (tmp_path / "hand.ll").write_text(HAND_MADE)
     modules.append(tmp_path / "hand.ll")
     assert assert_bits(modules, vocabulary, tmp_path / "v.json") > 2000
+
+
+LABELS_OF_OTHERS = """
+@table = global [2 x ptr] [ptr blockaddress(@first, %two), ptr blockaddress(@last, %there)]
+define void @first(i32 %x) {
+  switch i32 %x, label %two [ i32 1, label %one ]
+one:
+  ret void
+two:
+  ret void
+}
+define ptr @middle() {
+  ret ptr blockaddress(@first, %one)
+}
+define ptr @last(ptr %p) {
+  store ptr blockaddress(@first, %two), ptr %p
+  br label %there
+there:
+  ret ptr blockaddress(@last, %there)
+}
+"""
+
+
+@pytest.mark.parametrize("suffix", [".ll", ".bc"])
+def test_bodies_whose_blocks_are_named_elsewhere_have_llvms_bits(suffix: str, tmp_path: Path) -> None:
+    """A body is dropped after its walk; the reader must still find blocks that later functions name."""
+    (tmp_path / "m.ll").write_text(LABELS_OF_OTHERS)
+    subprocess.run([require_tool("llvm-as-22"), tmp_path / "m.ll", "-o", tmp_path / "m.bc"], check=True)
+    vocabulary = random_vocabulary(tmp_path / "v.json")
+    assert assert_bits([tmp_path / f"m{suffix}"], vocabulary, tmp_path / "v.json") == 2 * (3 + 6 + 7)
 
 
 def test_a_narrow_vocabulary_has_llvms_bits_too(clang22: Path, tmp_path: Path) -> None:

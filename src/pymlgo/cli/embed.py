@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pymlgo.embed.levels import AnyVocabulary
 
 LEVELS = ("function", "block", "instruction", "module", "loop", "region")
-MIR_LEVELS = ("function", "block", "instruction", "module")
 KINDS = ("symbolic", "flow-aware", "flow-normalized")
 
 
@@ -25,14 +24,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="embed_verb", metavar="VERB", required=True)
 
     ir = verbs.add_parser("ir", help="IR2Vec vectors of a module or a corpus")
-    _add_input(ir, LEVELS, "bitcode or IR text")
+    _add_input(ir, "bitcode or IR text")
     ir.add_argument("--kind", choices=KINDS, default="symbolic", help="default: symbolic; flow-normalized is ours")
     ir.add_argument("--weights", type=_weights, metavar="OPCODE,TYPE,ARGUMENT", help="default: 1,0.5,0.2")
     ir.add_argument("--through-tool", action="store_true", help="let llvm-ir2vec compute: two decimals only")
     ir.set_defaults(work=_ir)
 
     mir = verbs.add_parser("mir", help="MIR2Vec vectors of a module or a corpus")
-    _add_input(mir, MIR_LEVELS, ".mir, or bitcode or IR text, which LLVM's code generator turns into machine IR")
+    _add_input(mir, ".mir, or bitcode or IR text, which LLVM's code generator turns into machine IR")
     mir.add_argument("--weights", type=_weights, metavar="OPCODE,COMMON,REGISTER", help="default: 1,1,1")
     mir.add_argument("--stop-after", metavar="PASS", help="where code generation stops (default: finalize-isel)")
     mir.add_argument("--opt-level", type=int, choices=range(4), default=2, help="of code generation (default: 2)")
@@ -75,10 +74,10 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-j", "--jobs", type=int, metavar="N", help="modules at once (default: all hardware threads)")
 
 
-def _add_input(parser: argparse.ArgumentParser, levels: tuple[str, ...], what: str) -> None:
+def _add_input(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("inputs", type=Path, nargs="+", metavar="FILE", help=f"{what}; a folder is a corpus")
     parser.add_argument(
-        "--level", choices=levels, default="function", help="what a vector stands for (default: function)"
+        "--level", choices=LEVELS, default="function", help="what a vector stands for (default: function)"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help=".npz or .parquet")
     parser.add_argument("--fast", action="store_true", help="counts times table: not LLVM's very bits")

@@ -130,8 +130,6 @@ def _chosen(module: ParsedModule, level: Level | str, kind: Kind | str) -> tuple
         raise SpecError(f"{module.name} was read without loops", hint="ReadOptions(loops=True)")
     if chosen_level == Level.REGION and not module.options.regions:
         raise SpecError(f"{module.name} was read without regions", hint="ReadOptions(regions=True)")
-    if chosen_level in _SET_NUMBER and module.is_mir:
-        raise SpecError(f"{module.name}: machine IR has no {chosen_level} level")
     return chosen_level, chosen_kind
 
 

@@ -209,7 +209,7 @@ def _read_here(verb: str, name: str, data: bytes, options: ReadOptions) -> Walk:
     try:
         walk: Walk
         if verb == "mir":
-            walk = native.read_mir(data, name)
+            walk = native.read_mir(data, name, options.loops, options.regions)
         else:
             walk = native.read_ir(data, name, options.definitions, options.loops, options.regions)
     except native.ReadError as error:
