@@ -14,7 +14,6 @@ from pymlgo.policy.directory import load_policy, save_policy
 from pymlgo.policy.policy import Policy
 from pymlgo.policy.shapes import (
     COST_ESTIMATE,
-    INLINING_DEFAULT,
     InliningRule,
     inlining_policy,
     linear,
@@ -113,10 +112,18 @@ def test_what_cannot_be_distilled_is_named(corpus: Corpus, clang22: Path, tmp_pa
     assert not (tmp_path / "o").exists()
 
 
-def test_logits_are_scores_too() -> None:
-    from pymlgo.train.distil import _score_of
-
+def test_logits_are_scores_too(corpus: Corpus, clang22: Path, tmp_path: Path) -> None:
     layers = random_layers((2, 4, 2), np.random.default_rng(1))
-    score = _score_of(inlining_policy((COST_ESTIMATE, INLINING_DEFAULT), layers))
-    assert score is not None
-    assert score({"logits": np.array([[[1.0, 3.0]], [[2.0, 0.0]]])}).tolist() == [2.0, -2.0]
+    llvm = find_llvm(clang=clang22)
+    with LocalExecutor(2) as executor:
+        found = distil(
+            inlining_policy(FEATURES, layers),
+            corpus.modules,
+            tmp_path / "o",
+            shape="small-trees",
+            llvm=llvm,
+            backend=PipesBackend(llvm=llvm),
+            executor=executor,
+            seed=1,
+        )
+    assert found.agreement_percent > 80

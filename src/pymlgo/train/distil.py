@@ -7,15 +7,14 @@ projects that the fit has not seen, by compiling them with both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from pymlgo.arrays import Float64Array, Int64Array
+from pymlgo.arrays import AnyArray, Float64Array, Int64Array
 from pymlgo.corpus.description import Module, UnusableModule
 from pymlgo.errors import ConfigError, CorpusError, PolicyError
 from pymlgo.policy.directory import save_policy
@@ -45,14 +44,11 @@ from pymlgo.train.models import Learner
 from pymlgo.train.selection import decisions
 from pymlgo.train.trees import TreeLearner
 
-SHAPES: Mapping[str, Learner] = MappingProxyType(
-    {
-        # Scores have no noise, so leaves may be small.
-        "small-trees": TreeLearner(bags=1, trees=50, leaves=15, rate=0.15, leaf_share=0.001, l2=1.0),
-        "mlp": MLPLearner(epochs=8, decay=0.005),
-    }
-)
+SHAPES = ("small-trees", "mlp")
 """What a policy may be distilled into."""
+
+MLP_ROWS = 500_000
+"""Decisions that each network is shown in all: a small corpus is shown more often."""
 
 MARGINS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Departures from LLVM's default that need so much score; the one is taken under which most decisions are the same."""
@@ -146,7 +142,7 @@ def distil(
         recording = [Job(module=module, policy=teacher, record=True) for module in (*split.train, *split.validation)]
         recorded = compiles.run(backend, recording)
         lessons = [recorded[each.name] for each in split.train if each.name in recorded]
-        student, fitted, margin = _fit(teacher, features, lessons, SHAPES[shape], seed)
+        student, fitted, margin = _fit(teacher, features, lessons, shape, seed)
         note("compiling with the small policy")
         given = compiles.run(backend, [Job(module=module, policy=student) for module in split.validation])
         defaults = compiles.run(PlainBackend(llvm=llvm), [Job(module=module) for module in split.validation])
@@ -208,36 +204,68 @@ def _columns(teacher: Policy) -> tuple[TensorSpec, ...]:
     vectors = [spec.name for spec in features if spec.element_count != 1]
     if vectors:
         raise PolicyError(f"features must be single numbers, not {', '.join(vectors)}")
-    if _score_of(teacher) is None:
-        raise PolicyError("the policy has no scores to learn from, only decisions")
+    _score_output(teacher)
     return features
 
 
-_Score: TypeAlias = Callable[[Mapping[str, Float64Array]], Float64Array]
+def _score_output(policy: Policy) -> str:
+    """The output that says how much inlining gains: a score, or the logits of no and yes.
+
+    Raises:
+        PolicyError: there is none.
+    """
+    counts = {spec.name: spec.element_count for spec in policy.graph.output_specs}
+    for name, count in (("score", 1), ("logits", 2)):
+        if counts.get(name) == count:
+            return name
+    raise PolicyError("the policy has no scores to learn from, only decisions")
 
 
-def _score_of(policy: Policy) -> _Score | None:
-    """From a policy's outputs to its score, the gain of inlining."""
-    shapes = {spec.name: spec.element_count for spec in policy.graph.output_specs}
-    if shapes.get("score") == 1:
-        return lambda outputs: outputs["score"].reshape(-1)
-    if shapes.get("logits") == 2:
-        return lambda outputs: np.diff(outputs["logits"].reshape(-1, 2), axis=1).reshape(-1)
-    return None
+def _scores(policy: Policy, trajectory: Trajectory) -> Float64Array:
+    """The gain of inlining in each recorded decision, f64[n]."""
+    name = _score_output(policy)
+    made = evaluate_batch(policy.graph, _inputs(policy, trajectory))[name].astype(np.float64)
+    return made.reshape(-1) if name == "score" else np.diff(made.reshape(-1, 2), axis=1).reshape(-1)
+
+
+def _inputs(policy: Policy, trajectory: Trajectory) -> dict[str, AnyArray]:
+    """What the policy was, or would have been, asked in each recorded decision."""
+    features = {**trajectory.features, INLINING_DEFAULT.name: _default(trajectory).reshape(-1, 1)}
+    missing = policy.missing(trajectory.specs)
+    values = policy.default_inputs()
+    count = len(trajectory)
+    return {
+        spec.name: np.broadcast_to(values[spec.name], (count, *spec.shape))
+        if spec.name in missing and spec.name in values
+        else features[spec.name].astype(spec.dtype)
+        for spec in policy.graph.inputs
+    }
+
+
+def _default(trajectory: Trajectory) -> Int64Array:
+    if trajectory.default is None:
+        raise PolicyError("distilling needs a compiler that says what its default is")
+    return trajectory.default
+
+
+def _learner(shape: str, rows: int) -> Learner:
+    if shape == "mlp":
+        return MLPLearner(epochs=max(1, MLP_ROWS // rows), decay=0.005)
+    # Scores have no noise, so leaves may be small.
+    return TreeLearner(bags=1, trees=50, leaves=15, rate=0.15, leaf_share=0.001, l2=1.0)
 
 
 def _fit(
-    teacher: Policy, features: Sequence[TensorSpec], recorded: Sequence[RolloutResult], learner: Learner, seed: int
+    teacher: Policy, features: Sequence[TensorSpec], recorded: Sequence[RolloutResult], shape: str, seed: int
 ) -> tuple[Policy, int, float]:
     """The small policy, on how many decisions it was fitted, and its margin."""
     names = [spec.name for spec in features]
     generator = np.random.default_rng(seed)
-    lessons = [
-        _lesson(teacher, names, each.trajectory) for each in recorded if each.trajectory and len(each.trajectory)
-    ]
+    lessons = [_lesson(teacher, names, each) for each in _trajectories(recorded)]
     if not lessons:
         raise CorpusError("the policy decides nothing about these modules", hint="take a corpus with calls")
     lesson = _Lesson.joined(lessons).sample(MOST_ROWS, generator)
+    learner = _learner(shape, len(lesson.scores))
     model = learner.fit(lesson.features, np.clip(lesson.scores, -LARGEST_LABEL_BYTES, LARGEST_LABEL_BYTES), generator)
     rule = _best_rule(model.scores(lesson.features), lesson, names, teacher)
     provenance = {
@@ -274,16 +302,11 @@ class _Lesson:
 
 
 def _lesson(teacher: Policy, names: Sequence[str], trajectory: Trajectory) -> _Lesson:
-    score = _score_of(teacher)
-    if score is None or trajectory.default is None:
-        raise PolicyError("a lesson needs the policy's scores and LLVM's default")
-    features = {**trajectory.features, INLINING_DEFAULT.name: trajectory.default.reshape(-1, 1)}
-    inputs = {spec.name: features[spec.name].astype(spec.dtype) for spec in teacher.graph.inputs}
     return _Lesson(
         features=trajectory.matrix(names),
-        scores=score(evaluate_batch(teacher.graph, inputs)).astype(np.float64),
+        scores=_scores(teacher, trajectory),
         advice=trajectory.advice,
-        default=trajectory.default,
+        default=_default(trajectory),
     )
 
 
@@ -306,21 +329,21 @@ def _best_rule(scores: Float64Array, lesson: _Lesson, names: Sequence[str], teac
 
 def _agreement(student: Policy, recorded: Sequence[RolloutResult]) -> tuple[float, float | None]:
     """Shares of the recorded decisions, and of those unlike LLVM's default, that `student` makes as recorded."""
-    same, departed = [np.zeros(0, np.bool_)], [np.zeros(0, np.bool_)]
-    for each in recorded:
-        trajectory = each.trajectory
-        if trajectory is None or trajectory.default is None or not len(trajectory):
-            continue
-        features = {**trajectory.features, INLINING_DEFAULT.name: trajectory.default.reshape(-1, 1)}
-        inputs = {spec.name: features[spec.name].astype(spec.dtype) for spec in student.graph.inputs}
-        decided = evaluate_batch(student.graph, inputs)[student.advice].reshape(-1)
-        same.append(decided == trajectory.advice)
-        departed.append(trajectory.advice != trajectory.default)
-    agrees, departs = np.concatenate(same), np.concatenate(departed)
+    agrees, departs = [np.zeros(0, np.bool_)], [np.zeros(0, np.bool_)]
+    for trajectory in _trajectories(recorded):
+        decided = evaluate_batch(student.graph, _inputs(student, trajectory))[student.advice].reshape(-1)
+        agrees.append(decided == trajectory.advice)
+        departs.append(trajectory.advice != _default(trajectory))
+    all_agree, all_depart = np.concatenate(agrees), np.concatenate(departs)
     return (
-        float(100.0 * agrees.mean()) if len(agrees) else 100.0,
-        float(100.0 * agrees[departs].mean()) if departs.any() else None,
+        float(100.0 * all_agree.mean()) if len(all_agree) else 100.0,
+        float(100.0 * all_agree[all_depart].mean()) if all_depart.any() else None,
     )
+
+
+def _trajectories(recorded: Sequence[RolloutResult]) -> list[Trajectory]:
+    """Of the compiles that asked anything."""
+    return [each.trajectory for each in recorded if each.trajectory is not None and len(each.trajectory)]
 
 
 def _total(sizes: Sequence[Sizes]) -> Sizes:
