@@ -106,6 +106,13 @@ def test_no_module_is_larger_than_by_default_even_where_the_sum_gains() -> None:
     assert [each.text_bytes for each in merged.sizes] == [BASE, BASE]
 
 
+def test_a_module_that_others_made_worse_keeps_its_own() -> None:
+    compiler = Arithmetic({"a": {1: -500}, "b": {1: 20, 2: -5}})
+    merged = merge(compiler.found({"a": {1: 1}, "b": {2: 1}}), compiler)
+    assert merged.advice == {2: 1}
+    assert [each.text_bytes for each in merged.sizes] == [BASE, 995]
+
+
 def test_a_module_that_fails_under_the_set_gets_none_of_it() -> None:
     compiler = Arithmetic({"a": {1: -500, 2: -1}, "b": {1: -20}}, crashing=frozenset("b"))
     merged = merge(compiler.found({"a": {1: 1, 2: 1}}), compiler)

@@ -88,7 +88,7 @@ def merge(found: Sequence[Found], compile_all: CompileAll) -> Merged:
         if _text_bytes(results) < _text_bytes(best_results):
             best, best_results = advice, results
     # Each turn takes something away; with nothing left every module is as its default.
-    while harmful := frozenset().union(*(each.spoke for each in best_results if each.is_worse)):
+    while harmful := _harmful(found, best_results):
         best = _without(best, harmful)
         best_results = _measured(found, best, compile_all)
     return Merged(advice=best, sizes=tuple(each.sizes for each in best_results), left_out=len(wanted) - len(best))
@@ -158,6 +158,12 @@ def _costly(found: Sequence[Found], results: Sequence[_Result]) -> frozenset[int
             value[key] -= (result.sizes.text_bytes - each.sizes.text_bytes) / len(strange)
     spoke = frozenset().union(*(each.spoke for each in results))
     return frozenset(key for key in spoke if value[key] < 0)
+
+
+def _harmful(found: Sequence[Found], results: Sequence[_Result]) -> frozenset[int]:
+    """The strange decisions in modules that are worse than by default; their own where there are no strange ones."""
+    worse = [(each, result) for each, result in zip(found, results, strict=True) if result.is_worse]
+    return frozenset().union(*((result.spoke - each.overrides.keys()) or result.spoke for each, result in worse))
 
 
 def _without(advice: Advice, keys: frozenset[int]) -> dict[int, int]:
