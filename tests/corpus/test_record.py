@@ -12,8 +12,11 @@ import pytest
 from conftest import require_tool
 from pymlgo.corpus import read_corpus
 from pymlgo.corpus import record as recording
+from pymlgo.corpus.debian import SourcePackages, unpack
 from pymlgo.corpus.inputs import extract_corpus
 from pymlgo.corpus.record import RecordResult, record
+from pymlgo.corpus.subset import dedup
+from pymlgo.corpus.verify import verify
 from pymlgo.toolchain.llvm import LLVM, find_llvm
 
 pytestmark = pytest.mark.llvm
@@ -146,6 +149,28 @@ def test_a_configure_script_is_believed_and_its_probes_are_not_recorded(tmp_path
     entries = json.loads((folder / "compile_commands.json").read_text())
     assert [entry["output"] for entry in entries] == ["lib/absolute.o"]
     assert b".llvmbc" not in (folder / "conftest.o").read_bytes()
+
+
+@pytest.mark.full
+def test_an_autotools_package_with_its_compilers_by_absolute_path(tmp_path: Path, llvm: LLVM) -> None:
+    require_tool("apt-get"), require_tool("dpkg-source"), require_tool("make")
+    folder = tmp_path / "p"
+    unpack(SourcePackages.prepare(tmp_path / "apt").fetch("libconfig", None, tmp_path / "package"), folder)
+    build = "./configure CC=/usr/bin/gcc CXX='/usr/bin/g++ -std=gnu++14' && make -j3 -C lib"
+    result = recorded(folder, llvm, "sh", "-c", build, flags=("-Oz",))
+    assert (result.build_exit_code, result.vanished) == (0, 0)
+    entries = json.loads((folder / "compile_commands.json").read_text())
+    assert all("-MD" in entry["arguments"] and entry["arguments"][0] == str(llvm.clang) for entry in entries)
+    sources = {Path(entry["file"]).stem for entry in entries}
+    assert {"libconfig", "libconfigcpp", "grammar", "scanner", "scanctx", "strbuf"} <= sources
+
+    # libtool compiles every source twice, for the shared and for the static library.
+    extracted = extract_corpus(folder / "compile_commands.json", tmp_path / "corpus")
+    assert (extracted.modules, extracted.skipped) == (len(entries), {})
+    verified = verify(tmp_path / "corpus", llvm)
+    assert verified.identical + verified.symbol_names_only == len(entries)
+    unique = dedup(tmp_path / "corpus", tmp_path / "unique", by_source=True)
+    assert unique.modules == len(sources)
 
 
 def test_lto_objects_are_recorded_as_they_are(tmp_path: Path, llvm: LLVM) -> None:
