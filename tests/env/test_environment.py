@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import gc
 import itertools
@@ -157,6 +159,19 @@ def test_a_module_can_be_named(make: Callable[..., CompileEnv]) -> None:
         env.reset(options={"module": "silent"})
     with pytest.raises(CorpusError, match="no module 'p9'"):
         env.reset(options={"module": "p9"})
+
+
+def test_modules_that_do_not_compile_are_passed_over(corpus: Corpus, clang22: Path, tmp_path: Path) -> None:
+    good = corpus.modules[0]
+    bad = dataclasses.replace(good, name="bad", bitcode=tmp_path / "bad.bc")
+    bad.bitcode.write_bytes(b"BC no bitcode")
+    with contextlib.closing(CompileEnv("inlining", [good, bad], clang=clang22)) as env:
+        assert {env.reset(seed=seed)[1]["module"] for seed in range(6)} == {good.name}
+        with pytest.raises(CorpusError, match="the module 'bad' does not compile: bad bitcode"):
+            env.reset(options={"module": "bad"})
+        env.modules = (bad,)
+        with pytest.raises(CorpusError, match="'bad' does not compile"):
+            env.reset()
 
 
 def test_a_seed_draws_the_same_modules_whatever_was_seen(make: Callable[..., CompileEnv]) -> None:

@@ -92,12 +92,12 @@ class CompileEnv(_Env):  # type: ignore[misc]
         self.render_mode = render_mode
         self._llvm = find_llvm(clang=clang)
         self._limits = limits
-        self._silent: set[str] = set()
+        self._unusable: dict[str, str] = {}
         self._defaults: dict[str, Cost] = {}
         self._episode: Episode | None = None
         self._open = ExitStack()
         weakref.finalize(self, self._open.close)  # an environment that nobody closes leaves no compiler behind
-        self._seen: Features = {}
+        self._seen: Mapping[str, AnyArray] = {}
         header = self._first_header()
         self._advice: TensorSpec = header.advice or self.problem.advice
         self.observation_space = spaces.Dict({spec.name: _box(spaces, spec) for spec in header.features})
@@ -111,14 +111,16 @@ class CompileEnv(_Env):  # type: ignore[misc]
             options: `{"module": NAME}` names the module; without it, it is drawn.
 
         Raises:
-            CorpusError: there is no module of this name; the compiler asks nothing there, or does not compile it.
+            CorpusError: there is no module of this name, the compiler asks nothing there, or does not compile it; or
+                none of the modules is left to draw.
         """
         super().reset(seed=seed)
         self.close()
         wanted = (options or {}).get("module")
-        episode = self._begin_drawn() if wanted is None else self._begin(self._named(str(wanted)))
-        if episode is None:
-            raise CorpusError(f"the compiler asks nothing about {self.problem.name} in the module {wanted!r}")
+        if wanted is None:
+            self._begin_drawn()
+        else:
+            self._begin(self._named(str(wanted)))
         return self._observed(), self._info()
 
     def step(self, action: object) -> tuple[Features, float, bool, bool, Info]:
@@ -155,26 +157,38 @@ class CompileEnv(_Env):  # type: ignore[misc]
         self._episode = None
         self._open.close()
 
-    def _begin_drawn(self) -> Episode:
+    def _begin_drawn(self) -> None:
         while True:
-            # Modules where nothing is asked stay in the draw: what a seed gives must not depend on what was seen.
+            # Unusable modules stay in the draw: what a seed gives must not depend on what was seen before.
             module = self.modules[int(self.np_random.integers(len(self.modules)))]
-            if episode := self._begin(module):
-                return episode
+            try:
+                return self._begin(module)
+            except CorpusError:
+                if all(each.name in self._unusable for each in self.modules):
+                    raise
 
-    def _begin(self, module: Module) -> Episode | None:
-        """The running compile of `module`, which is then also the environment's; None where nothing is asked."""
-        if module.name in self._silent:
-            return None
+    def _begin(self, module: Module) -> None:
+        """Begin the compile of `module`, or say why there is no episode in it."""
+        why = self._unusable.get(module.name)
+        if why is None:
+            try:
+                if self._begun(module):
+                    return
+                why = f"the compiler asks nothing about {self.problem.name} in the module {module.name!r}"
+            except (ChannelError, CorpusError, ObjectError) as error:
+                why = f"the module {module.name!r} does not compile: {error}"
+            self._unusable[module.name] = why
+        raise CorpusError(why)
+
+    def _begun(self, module: Module) -> bool:
         if module.name not in self._defaults:
-            self._defaults[module.name] = default_cost(module, self.problem, self._llvm, self._limits)
+            self._defaults[module.name] = default_cost(module, self.problem, self._llvm)
         episode = Episode(module, self.problem, self._llvm, self._limits)
         if episode.observation is None:
             episode.close()
-            self._silent.add(module.name)
-            return None
+            return False
         self._episode = self._open.enter_context(contextlib.closing(episode))
-        return episode
+        return True
 
     def _first_header(self) -> Header:
         for module in self.modules:
@@ -183,7 +197,6 @@ class CompileEnv(_Env):  # type: ignore[misc]
             episode.close()
             if asked and header is not None:
                 return header
-            self._silent.add(module.name)
         raise CorpusError(f"the compiler asks nothing about {self.problem.name} in any of {len(self.modules)} modules")
 
     def _named(self, name: str) -> Module:
@@ -199,11 +212,12 @@ class CompileEnv(_Env):  # type: ignore[misc]
 
     def _observed(self) -> Features:
         observation = self._running().observation
-        self._seen = {} if observation is None else {name: each.copy() for name, each in observation.features.items()}
-        return dict(self._seen)
+        if observation is not None:
+            self._seen = observation.snapshot()
+        return self._last()
 
     def _last(self) -> Features:
-        """The last decision's features once more: an ended compile has no others."""
+        """The features of the last decision, for the caller to keep; an ended compile has no others."""
         return {name: each.copy() for name, each in self._seen.items()}
 
     def _checked(self, action: object) -> AnyArray:

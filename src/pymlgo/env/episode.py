@@ -12,7 +12,7 @@ from pymlgo.corpus.replay import replay_command
 from pymlgo.env.cost import Cost, Measure
 from pymlgo.errors import ChannelError, CorpusError
 from pymlgo.problem import Problem
-from pymlgo.rollout.backend import failure_reason, scratch_folder
+from pymlgo.rollout.backend import JOB_LIMIT_S, failure_reason, scratch_folder
 from pymlgo.toolchain.flags import mllvm
 from pymlgo.toolchain.llvm import LLVM
 from pymlgo.toolchain.process import run
@@ -98,19 +98,19 @@ class Episode:
         self._open.close()
 
 
-def default_cost(module: Module, problem: Problem, llvm: LLVM, limits: Limits) -> Cost:
+def default_cost(module: Module, problem: Problem, llvm: LLVM) -> Cost:
     """What LLVM's own decisions cost.
 
     Raises:
         CorpusError: the module does not compile.
-        ToolchainError: the compiler cannot be started, or takes longer than its limit.
+        ObjectError: there is no object.
+        ToolchainError: the compiler cannot be started, or does not finish.
     """
     with scratch_folder() as folder:
         measure = Measure(problem.name, folder)
-        done = run(measured_command(module, llvm, measure), limit_s=limits.compile_s)
+        done = run(measured_command(module, llvm, measure), limit_s=JOB_LIMIT_S)
         if done.returncode:
-            reason, detail = failure_reason(done.returncode, done.stderr)
-            raise CorpusError(f"the module {module.name!r} does not compile: {reason}: {detail}")
+            raise CorpusError(": ".join(failure_reason(done.returncode, done.stderr)))
         return measure.cost()
 
 
