@@ -69,7 +69,7 @@ struct Setup {
 };
 
 struct Statistics {
-  uint64_t Decisions = 0, Inlined = 0, ByPolicy = 0, ByOverride = 0, ByDefault = 0;
+  uint64_t Decisions = 0, Inlined = 0, Changed = 0, ByPolicy = 0, ByOverride = 0, ByDefault = 0;
   uint64_t AdviceNs = 0, ExtensionNs = 0, PolicyNs = 0, DefaultNs = 0;
 };
 
@@ -196,6 +196,8 @@ InliningAdvisor::~InliningAdvisor() {
       Given.Policy ? json::Value(printable(Given.Policy->policy().name())) : json::Value(nullptr);
   Line["decisions"] = Counts.Decisions;
   Line["inlined"] = Counts.Inlined;
+  if (Timed)
+    Line["changed"] = Counts.Changed;
   Line["by_policy"] = Counts.ByPolicy;
   Line["by_override"] = Counts.ByOverride;
   Line["by_default"] = Counts.ByDefault;
@@ -235,6 +237,8 @@ bool InliningAdvisor::decide(CallBase &Call) {
   }
   ++Counts.Decisions;
   Counts.Inlined += Decision;
+  if (Timed)
+    Counts.Changed += Decision != askDefault(Call);
   if (Log) {
     askDefault(Call);
     writeLog(Caller, Callee, Key, Decision);

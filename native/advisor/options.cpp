@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include "per_compile.h"
+
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
@@ -92,8 +94,8 @@ static AdvisorOptions readOptions() {
 }
 
 const AdvisorOptions &advisorOptions() {
-  static const AdvisorOptions Options = readOptions();
-  return Options;
+  static PerCompile<AdvisorOptions> Options(readOptions);
+  return Options.get();
 }
 
 } // namespace mlgo

@@ -28,7 +28,7 @@ struct AdvisorOptions {
   std::vector<std::string> Problems;
 };
 
-/// The options of this process. An option beats the environment's variable.
+/// The options of this compile. An option beats the environment's variable.
 const AdvisorOptions &advisorOptions();
 
 } // namespace mlgo

@@ -1,5 +1,6 @@
 // The entry point that clang, opt, llc and lld call after loading the plugin.
 #include "inlining_advisor.h"
+#include "per_compile.h"
 #include "regalloc_takeover.h"
 #include "report.h"
 
@@ -11,21 +12,31 @@
 #include "llvm/Passes/PassPlugin.h"
 #endif
 
-#include <mutex>
+#include <atomic>
 #include <unistd.h>
 
 using namespace llvm;
 
-/// Once per process, when options have been parsed.
+static std::atomic<unsigned> CompileNumber{0};
+
+unsigned mlgo::compileNumber() { return CompileNumber; }
+
+/// The compile server says that another compile begins in this process.
+extern "C" __attribute__((visibility("default"))) void mlgo_begin_compile() { ++CompileNumber; }
+
+static bool announce() {
+  mlgo::reportLine(json::Object{{"event", "active"},
+                                {"schema", "pymlgo/advisor-1"},
+                                {"llvm", LLVM_VERSION_STRING},
+                                {"process", static_cast<int64_t>(::getpid())}});
+  mlgo::reportCrashes();
+  return true;
+}
+
+/// Once per compile, when options have been parsed.
 static void start() {
-  static std::once_flag Started;
-  std::call_once(Started, [] {
-    mlgo::reportLine(json::Object{{"event", "active"},
-                                  {"schema", "pymlgo/advisor-1"},
-                                  {"llvm", LLVM_VERSION_STRING},
-                                  {"process", static_cast<int64_t>(::getpid())}});
-    mlgo::reportCrashes();
-  });
+  static mlgo::PerCompile<bool> Announced(announce);
+  Announced.get();
 }
 
 namespace {

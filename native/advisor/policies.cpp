@@ -2,6 +2,7 @@
 
 #include "failure.h"
 #include "options.h"
+#include "per_compile.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -36,8 +37,8 @@ static StringMap<PolicyChoice> choosePolicies() {
 }
 
 const PolicyChoice &policyFor(StringRef Problem) {
-  static const StringMap<PolicyChoice> Choices = choosePolicies();
-  return Choices.find(Problem)->second;
+  static PerCompile<StringMap<PolicyChoice>> Choices(choosePolicies);
+  return Choices.get().find(Problem)->second;
 }
 
 namespace {
@@ -67,7 +68,8 @@ bool overridesAreFor(StringRef Problem) {
 Expected<const Overrides *> fixedDecisions(StringRef Problem) {
   if (!overridesAreFor(Problem))
     return nullptr;
-  static const Loaded Result = loadOverrides();
+  static PerCompile<Loaded> Given(loadOverrides);
+  const Loaded &Result = Given.get();
   if (!Result.Wrong.empty())
     return failure(Result.Wrong);
   return Result.Fixed ? &*Result.Fixed : nullptr;

@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include "options.h"
+#include "per_compile.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Signals.h"
@@ -22,18 +23,31 @@ std::string printable(StringRef Text) { return json::isUTF8(Text) ? Text.str() :
 // The handler may only use what needs no lock and no memory.
 static int ReportFile = -1;
 
-static int openReport() {
-  const std::string &Path = advisorOptions().Report;
-  int File = ::open(Path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (File < 0)
-    warnOnce("the report " + Path + " cannot be written");
-  return File;
-}
+namespace {
+struct OpenReport {
+  OpenReport() : File(::open(path().c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666)) {
+    if (File < 0)
+      warnOnce("the report " + path() + " cannot be written");
+    ReportFile = File;
+  }
+  OpenReport(const OpenReport &) = delete;
+  ~OpenReport() {
+    ReportFile = -1;
+    if (File >= 0)
+      ::close(File);
+  }
+
+  static const std::string &path() { return advisorOptions().Report; }
+
+  const int File;
+};
+} // namespace
 
 void reportLine(json::Object Line) {
   if (!reportIsWanted())
     return;
-  static const int File = ReportFile = openReport();
+  static PerCompile<std::unique_ptr<OpenReport>> Report([] { return std::make_unique<OpenReport>(); });
+  const int File = Report.get()->File;
   std::string Text;
   raw_string_ostream Stream(Text);
   Stream << json::Value(std::move(Line)) << "\n";
@@ -42,24 +56,24 @@ void reportLine(json::Object Line) {
     warnOnce("the report could not be written whole");
 }
 
-void reportCrashes() {
-  if (!reportIsWanted())
+static void reportCrash(void *) {
+  static constexpr StringRef Line = "{\"event\":\"crash\"}\n";
+  // Nothing can be done about a failure here.
+  if (ReportFile >= 0 && ::write(ReportFile, Line.data(), Line.size()) < 0)
     return;
-  sys::AddSignalHandler(
-      [](void *) {
-        static constexpr StringRef Line = "{\"event\":\"crash\"}\n";
-        // Nothing can be done about a failure here.
-        if (ReportFile >= 0 && ::write(ReportFile, Line.data(), Line.size()) < 0)
-          return;
-      },
-      nullptr);
+}
+
+void reportCrashes() {
+  static std::once_flag Added; // LLVM has room for eight handlers
+  if (reportIsWanted())
+    std::call_once(Added, [] { sys::AddSignalHandler(reportCrash, nullptr); });
 }
 
 void warnOnce(StringRef Text) {
   static std::mutex Guard;
-  static StringSet<> Told;
+  static PerCompile<StringSet<>> Told([] { return StringSet<>(); });
   std::lock_guard<std::mutex> Lock(Guard);
-  if (Told.insert(Text).second)
+  if (Told.get().insert(Text).second)
     errs() << "warning: mlgo: " << Text << "\n";
 }
 

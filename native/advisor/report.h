@@ -19,7 +19,7 @@ void reportLine(llvm::json::Object Line);
 /// an error.
 void reportCrashes();
 
-/// One warning on stderr, `warning: mlgo: …`, once per process and text. No diagnostic of LLVM's: -Werror
+/// One warning on stderr, `warning: mlgo: …`, once per compile and text. No diagnostic of LLVM's: -Werror
 /// must not stop a build.
 void warnOnce(llvm::StringRef Text);
 

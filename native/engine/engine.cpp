@@ -6,15 +6,15 @@
 //   <- {"returncode": 0, "cpu_s": 0.05, "timeout": false, "stderr": ""}
 //
 // One JSON object a line, both ways. Each compile has a process of its own, forked from this one: a crash
-// costs one reply, and LLVM's options (-mllvm, those of the advisor plugin too) are those of one compile.
-// `returncode` is negative for a signal, as Python's is; a compile beyond `limit_s` seconds is killed. With
-// "fork": false the compile runs here, which saves the fork: no -mllvm, and a crash takes the engine down.
-// A plugin named on the engine's command line is loaded once, before the first fork; a compile that is to use
-// it still says -fpass-plugin=.
+// costs one reply. `returncode` is negative for a signal, as Python's is; a compile beyond `limit_s` seconds
+// is killed. With "fork": false the compile runs here, which saves the fork: a crash takes the engine down,
+// there is no limit, and the options of one compile (-mllvm, those of the advisor plugin too) are taken back
+// before the next. A plugin named on the engine's command line is loaded once, before the first fork; a
+// compile that is to use it still says -fpass-plugin=.
 #include "compile.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/Config/llvm-config.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -23,6 +23,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <malloc.h>
 #include <poll.h>
 #include <string>
 #include <sys/mman.h>
@@ -50,6 +51,24 @@ struct Reply {
   std::string Stderr;
 };
 
+// What a plugin exports that keeps state for one compile: called before each compile in this process.
+using BeginCompile = void (*)();
+
+// Takes back what the last compile in this process was told.
+void forgetCompile(ArrayRef<BeginCompile> Plugins) {
+  cl::ResetAllOptionOccurrences();
+  for (BeginCompile Begin : Plugins)
+    Begin();
+}
+
+// A compile in this process takes the memory of the one before, instead of pages that the kernel has to
+// clear.
+void keepHeap() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20); // glibc takes no more
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 16 << 20);
+}
+
 double seconds(const timeval &Time) { return double(Time.tv_sec) + 1e-6 * double(Time.tv_usec); }
 
 double cpuSeconds(const rusage &Usage) { return seconds(Usage.ru_utime) + seconds(Usage.ru_stime); }
@@ -70,8 +89,6 @@ Expected<Request> parseRequest(StringRef Line) {
     Result.Arguments.push_back(Text->str());
   }
   Result.Fork = Object->getBoolean("fork").value_or(true);
-  if (!Result.Fork && is_contained(Result.Arguments, "-mllvm"))
-    return createStringError("-mllvm needs a fork: LLVM parses its options once in a process");
   Result.LimitSeconds = Object->getNumber("limit_s").value_or(600);
   return Result;
 }
@@ -91,8 +108,14 @@ Reply compileHere(const Request &Asked) {
   Reply Result;
   rusage Before{}, After{};
   getrusage(RUSAGE_SELF, &Before);
-  raw_string_ostream Diagnostics(Result.Stderr);
-  Result.ReturnCode = pymlgo::compile(Asked.Arguments, Diagnostics, pymlgo::Memory::Freed) ? 0 : 1;
+  int Stderr = memfd_create("stderr", MFD_CLOEXEC), Own = dup(STDERR_FILENO);
+  dup2(Stderr, STDERR_FILENO);
+  Result.ReturnCode = pymlgo::compile(Asked.Arguments, errs(), pymlgo::Memory::Freed) ? 0 : 1;
+  errs().flush();
+  dup2(Own, STDERR_FILENO);
+  Result.Stderr = contents(Stderr);
+  close(Stderr);
+  close(Own);
   getrusage(RUSAGE_SELF, &After);
   Result.CpuSeconds = cpuSeconds(After) - cpuSeconds(Before);
   return Result;
@@ -143,7 +166,7 @@ void send(raw_ostream &Out, json::Object Object) {
   Out.flush();
 }
 
-void serve(std::FILE *In, raw_ostream &Out) {
+void serve(std::FILE *In, raw_ostream &Out, ArrayRef<BeginCompile> Plugins) {
   send(Out, json::Object{{"engine", 1}, {"llvm", LLVM_VERSION_STRING}});
   char *Line = nullptr;
   size_t Capacity = 0;
@@ -153,6 +176,7 @@ void serve(std::FILE *In, raw_ostream &Out) {
       send(Out, json::Object{{"error", toString(Asked.takeError())}});
       continue;
     }
+    forgetCompile(Plugins);
     Reply Result = Asked->Fork ? compileInFork(*Asked) : compileHere(*Asked);
     send(Out, json::Object{{"returncode", Result.ReturnCode},
                            {"cpu_s", Result.CpuSeconds},
@@ -170,11 +194,17 @@ int main(int Count, char **Values) {
   dup2(STDERR_FILENO, STDOUT_FILENO);
   std::signal(SIGPIPE, SIG_DFL);
   pymlgo::initializeCompiler();
-  for (int I = 1; I < Count; ++I)
-    if (!dlopen(Values[I], RTLD_NOW | RTLD_LOCAL)) {
+  keepHeap();
+  std::vector<BeginCompile> Plugins;
+  for (int I = 1; I < Count; ++I) {
+    void *Plugin = dlopen(Values[I], RTLD_NOW | RTLD_LOCAL);
+    if (!Plugin) {
       errs() << "error: " << dlerror() << "\n";
       return 1;
     }
+    if (void *Begin = dlsym(Plugin, "mlgo_begin_compile"))
+      Plugins.push_back(reinterpret_cast<BeginCompile>(Begin));
+  }
   raw_fd_ostream Out(Replies, /*shouldClose=*/true);
-  serve(stdin, Out);
+  serve(stdin, Out, Plugins);
 }

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import os
 import pickle
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -70,9 +74,11 @@ def program(llvm: LLVM) -> Path:
     return found
 
 
-@pytest.fixture(scope="module", params=["plugin", "engine"])
-def backend(request: pytest.FixtureRequest, llvm: LLVM, program: Path) -> PluginBackend:
-    return PluginBackend(llvm=llvm, plugin=advisor_plugin(llvm), engine=program if request.param == "engine" else None)
+@pytest.fixture(scope="module", params=["plugin", "forking engine", "engine"])
+def backend(request: pytest.FixtureRequest, llvm: LLVM, program: Path) -> Iterator[PluginBackend]:
+    engine, fork = (None if request.param == "plugin" else program), request.param != "engine"
+    with contextlib.closing(PluginBackend(llvm=llvm, plugin=advisor_plugin(llvm), engine=engine, fork=fork)) as found:
+        yield found
 
 
 @pytest.mark.parametrize("fork", [True, False])
@@ -106,9 +112,21 @@ def test_a_compile_that_takes_too_long_costs_one_reply(program: Path, module: Mo
         assert engine.compile(good, limit_s=60).returncode == 0
 
 
-def test_llvm_options_need_a_fork(program: Path) -> None:
-    with open_engine(program, None) as engine, pytest.raises(ToolchainError, match="-mllvm needs a fork"):
-        engine.compile(["-mllvm", "-stats"], limit_s=60, fork=False)
+def test_llvm_options_of_a_compile_end_with_it(llvm: LLVM, program: Path, module: Module, tmp_path: Path) -> None:
+    def arguments(output: Path, *options: str) -> list[bytes | str]:
+        return [*replay_command(module, llvm.clang, output, embed=False), *options]
+
+    never = ("-mllvm", "-inline-threshold=-1000", "-mllvm", "-inline-cold-callsite-threshold=7")
+    expected, expected_never, found = tmp_path / "default.o", tmp_path / "never.o", tmp_path / "x.o"
+    subprocess.run(arguments(expected), check=True)
+    subprocess.run(arguments(expected_never, *never), check=True)
+    assert expected.read_bytes() != expected_never.read_bytes()
+    with open_engine(program, None) as engine:
+        for options, output in [(never, expected_never), ((), expected)] * 2:
+            for fork in (False, True):
+                done = engine.compile(arguments(found, *options)[2:], limit_s=60, fork=fork)
+                assert (done.returncode, done.stderr) == (0, b"")
+                assert found.read_bytes() == output.read_bytes()
 
 
 def test_a_killed_server_is_an_error(program: Path) -> None:
@@ -116,6 +134,36 @@ def test_a_killed_server_is_an_error(program: Path) -> None:
         engine._process.kill()
         with pytest.raises(ToolchainError, match="the compile server died"):
             engine.compile(["-emit-obj"], limit_s=60)
+
+
+def test_a_crash_without_fork_costs_one_job(llvm: LLVM, program: Path, module: Module) -> None:
+    plugin = advisor_plugin(llvm)
+    with contextlib.closing(PluginBackend(llvm=llvm, plugin=plugin, engine=program, fork=False)) as backend:
+        good = backend.run(Job(module=module))
+        assert backend._running is not None
+        backend._running._process.kill()
+        lost = backend.run(Job(module=module))
+        again = backend.run(Job(module=module))
+    assert isinstance(good, RolloutResult)
+    assert isinstance(lost, RolloutFailure)
+    assert (lost.reason, lost.detail) == ("crash", "ended by SIGKILL: it said nothing")
+    assert isinstance(again, RolloutResult)
+    assert again.sizes == good.sizes
+
+
+def test_a_compile_without_fork_that_takes_too_long_costs_one_job(
+    llvm: LLVM, program: Path, module: Module, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "silent.bc")
+    waiting = dataclasses.replace(module, bitcode=tmp_path / "silent.bc")
+    backend = PluginBackend(llvm=llvm, plugin=advisor_plugin(llvm), engine=program, fork=False, limit_s=3)
+    with contextlib.closing(backend):
+        lost = backend.run(Job(module=waiting))
+        backend.limit_s = 60
+        again = backend.run(Job(module=module))
+    assert isinstance(lost, RolloutFailure)
+    assert lost.reason == "time limit"
+    assert isinstance(again, RolloutResult)
 
 
 def test_the_default_is_the_object_of_plain_clang(llvm: LLVM, backend: PluginBackend, module: Module) -> None:
@@ -127,6 +175,28 @@ def test_the_default_is_the_object_of_plain_clang(llvm: LLVM, backend: PluginBac
     assert advised.sizes == plain.sizes
     assert advised.decisions > 0
     assert advised.changed == 0
+
+
+def test_changed_decisions_are_counted_without_recording(backend: PluginBackend, module: Module) -> None:
+    policy = threshold_policy(threshold=-100_000)
+    recorded = backend.run(Job(module=module, policy=policy, record=True))
+    counted = backend.run(Job(module=module, policy=policy))
+    assert isinstance(recorded, RolloutResult)
+    assert isinstance(counted, RolloutResult)
+    assert (counted.decisions, counted.changed) == (recorded.decisions, recorded.changed)
+    assert counted.changed
+
+
+def test_jobs_in_a_row_do_not_know_of_each_other(backend: PluginBackend, llvm: LLVM, module: Module) -> None:
+    policies = [None, threshold_policy(threshold=-100_000), threshold_policy(threshold=40)]
+    alone = PluginBackend(llvm=llvm, plugin=backend.plugin)
+    jobs = [Job(module=module, policy=policy, record=record) for policy in policies for record in (False, True)]
+    for job in (*jobs, *reversed(jobs)):
+        found, expected = backend.run(job), alone.run(job)
+        assert isinstance(found, RolloutResult)
+        assert isinstance(expected, RolloutResult)
+        assert (found.sizes, found.decisions, found.changed) == (expected.sizes, expected.decisions, expected.changed)
+        assert (found.trajectory is None) == (not job.record)
 
 
 def test_features_keys_and_names_are_those_of_the_pipes(llvm: LLVM, backend: PluginBackend, module: Module) -> None:

@@ -17,7 +17,21 @@ from pymlgo.toolchain.process import Child, child
 
 PROTOCOL = 1
 GRACE_S = 30.0
-"""The server itself ends a compile at its limit; longer silence than this beyond it means that the server is stuck."""
+"""The server itself ends a forked compile at its limit; this much longer silence means that the server is stuck."""
+
+
+class ServerLost(ToolchainError):
+    """The server died or fell silent, and a compile with it.
+
+    Attributes:
+        silent: it said nothing for too long; else it died.
+        returncode: how it died, negative for a signal; None while it lives.
+    """
+
+    def __init__(self, message: str, *, silent: bool = False, returncode: int | None = None) -> None:
+        super().__init__(message)
+        self.silent = silent
+        self.returncode = returncode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +63,18 @@ class Engine:
         Args:
             arguments: with input and output.
             limit_s: wall seconds after which the compile is killed.
-            fork: a process of its own; False saves the fork, takes no `-mllvm`, and a crash takes the server down.
+            fork: a process of its own; False saves the fork, but a crash or a compile over its limit costs the server.
 
         Raises:
-            ToolchainError: the server died, fell silent, or did not understand.
+            ServerLost: the server died, or fell silent; close it.
+            ToolchainError: it did not understand.
         """
         request = {
             "arguments": [os.fsdecode(each) for each in arguments],
             "fork": fork,
             "limit_s": limit_s,
         }
-        reply = self._exchange(json.dumps(request).encode() + b"\n", limit_s + GRACE_S)
+        reply = self._exchange(json.dumps(request).encode() + b"\n", limit_s + (GRACE_S if fork else 0.0))
         if "error" in reply:
             raise ToolchainError(f"the compile server refused a request: {reply['error']}")
         return Compiled(
@@ -90,7 +105,7 @@ class Engine:
         while b"\n" not in self._pending:
             ready, _, _ = select.select([self._process.stdout], [], [], limit_s)
             if not ready:
-                raise ToolchainError(f"the compile server said nothing for {limit_s:g} s")
+                raise ServerLost(f"the compile server said nothing for {limit_s:g} s", silent=True)
             chunk = os.read(self._process.stdout.fileno(), 1 << 16)
             if not chunk:
                 raise self._died()
@@ -99,9 +114,9 @@ class Engine:
         parsed = json.loads(line)
         return dict(parsed)
 
-    def _died(self) -> ToolchainError:
+    def _died(self) -> ServerLost:
         code = self._process.wait(GRACE_S)
-        return ToolchainError(f"the compile server died (exit code {code})")
+        return ServerLost(f"the compile server died (exit code {code})", returncode=code)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,9 +21,9 @@ from pymlgo.errors import CorpusError, LogError, PolicyError, ToolchainError
 from pymlgo.policy.policy import Policy
 from pymlgo.problem import PROBLEMS
 from pymlgo.rollout.backend import JOB_LIMIT_S, failure_reason, read_sizes, scratch_folder
-from pymlgo.rollout.engine import Compiled, Engine, open_engine
+from pymlgo.rollout.engine import Compiled, Engine, ServerLost, open_engine
 from pymlgo.rollout.job import Job, Outcome, Overrides, RolloutFailure, RolloutResult, Trajectory
-from pymlgo.toolchain.advisor import advisor_flags, overrides_text, read_report
+from pymlgo.toolchain.advisor import AdvisedProblem, advisor_flags, overrides_text, read_report
 from pymlgo.toolchain.identity import cache_folder
 from pymlgo.toolchain.llvm import LLVM
 from pymlgo.toolchain.process import run
@@ -38,8 +39,22 @@ class Wishes(TypedDict):
     problems: tuple[str, ...]
 
 
+COMPILES_OF_A_SERVER = 500
+"""Compiles after which a server that does not fork gives way to a fresh one: what LLVM never frees is bounded."""
+
+
 class PluginBackend:
-    """Compiles with the advisor plugin loaded; `engine` names the compile server, None starts a clang for each job."""
+    """Compiles with the advisor plugin loaded.
+
+    Args:
+        llvm: whose clang it is.
+        plugin: the advisor.
+        engine: the compile server; None starts a clang for each job.
+        problem: what is decided.
+        fork: the server forks for each job. Without, a job is cheaper; one that crashes, or passes its limit, takes the
+            server with it, and the next job starts another. Only for inlining: the others' takeover is for good.
+        limit_s: wall seconds of the longest compile that is waited for.
+    """
 
     def __init__(
         self,
@@ -48,15 +63,18 @@ class PluginBackend:
         plugin: Path,
         engine: Path | None = None,
         problem: str = "inlining",
+        fork: bool = True,
         limit_s: float = JOB_LIMIT_S,
     ) -> None:
         self.llvm = llvm
         self.plugin = plugin
         self.engine = engine
         self.problem = problem
+        self.fork = fork or problem != "inlining"
         self.limit_s = limit_s
         self._resources = ExitStack()
         self._running: Engine | None = None
+        self._compiles = 0
         self._policy: tuple[Policy, Path] | None = None
 
     @property
@@ -65,7 +83,7 @@ class PluginBackend:
         return "engine" if self.engine else "plugin"
 
     def __getstate__(self) -> dict[str, object]:
-        fresh = {"_resources": ExitStack(), "_running": None, "_policy": None}
+        fresh = {"_resources": ExitStack(), "_running": None, "_compiles": 0, "_policy": None}
         return {key: fresh.get(key, value) for key, value in vars(self).items()}
 
     def close(self) -> None:
@@ -106,6 +124,7 @@ class PluginBackend:
         for fallback in report.fallbacks:
             # LLVM's default stepped in: counting its object as the policy's would be a lie.
             return self._failure(job, "LLVM's default stepped in", fallback.reason, done.cpu_s)
+        advised = report.problems.get(self.problem, AdvisedProblem(changed=0))
         trajectory = read_trajectory(folder, job.overrides) if job.record else None
         known = frozenset((*trajectory.callers, *trajectory.callees)) if trajectory else frozenset()
         sizes, functions = read_sizes(output, known)
@@ -114,8 +133,8 @@ class PluginBackend:
             backend=self.name,
             sizes=sizes,
             function_bytes=functions,
-            decisions=report.problems[self.problem].decisions if self.problem in report.problems else 0,
-            changed=_changed(trajectory),
+            decisions=advised.decisions,
+            changed=advised.changed if trajectory is None else _changed(trajectory),
             cpu_s=done.cpu_s,
             trajectory=trajectory,
             object_bytes=output.read_bytes() if job.keep_object else None,
@@ -136,13 +155,19 @@ class PluginBackend:
     def _execute(self, command: Sequence[bytes | str]) -> Compiled:
         if self.engine is None or os.fsdecode(command[1]) != "-cc1":
             return self._spawn(command)
+        if not self.fork and self._compiles % COMPILES_OF_A_SERVER == 0:
+            self.close()
         if self._running is None:
             self._running = self._resources.enter_context(open_engine(self.engine, self.plugin))
+        self._compiles += 1
         try:
-            return self._running.compile(command[2:], limit_s=self.limit_s)
-        except ToolchainError:
+            return self._running.compile(command[2:], limit_s=self.limit_s, fork=self.fork)
+        except ServerLost as lost:
             self.close()
-            raise
+            if self.fork:
+                raise
+            code = -signal.SIGKILL if lost.returncode is None else lost.returncode
+            return Compiled(returncode=code, timed_out=lost.silent, stderr=b"", cpu_s=0.0)
 
     def _spawn(self, command: Sequence[bytes | str]) -> Compiled:
         try:
@@ -237,7 +262,7 @@ def _no_advice() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.zeros(0, np.int64)
 
 
-def _changed(trajectory: Trajectory | None) -> int | None:
-    if trajectory is None or trajectory.default is None:
+def _changed(trajectory: Trajectory) -> int | None:
+    if trajectory.default is None:
         return None
     return int((trajectory.advice != trajectory.default).sum())

@@ -98,6 +98,7 @@ class AdvisedProblem:
     Attributes:
         policy: the name of the policy that advised; "" for none.
         decisions: all of them; by whom in `by_policy`, `by_override` and `by_default`.
+        changed: decisions that differ from LLVM's default; None for problems where nobody asks for it.
         inlined: decisions to inline; 0 for other problems.
         forced_stops: modules where LLVM stopped advice because the module had grown too much.
         advice_ns: from LLVM's question to the answer, LLVM's own feature extraction included; inlining only.
@@ -106,6 +107,7 @@ class AdvisedProblem:
 
     policy: str = ""
     decisions: int = 0
+    changed: int | None = None
     by_policy: int = 0
     by_override: int = 0
     by_default: int = 0
@@ -196,6 +198,6 @@ def _events(text: str) -> Iterable[Mapping[str, object]]:
 
 def _add(sums: dict[str, int], event: Mapping[str, object]) -> None:
     for name in _COUNTS:
-        value = event.get(name, 0)
-        sums[name] = sums.get(name, 0) + (value if isinstance(value, int) else 0)
+        if isinstance(value := event.get(name), int):
+            sums[name] = sums.get(name, 0) + value
     sums["forced_stops"] = sums.get("forced_stops", 0) + (event.get("forced_stop") is True)
