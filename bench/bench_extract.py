@@ -1,6 +1,7 @@
 """Extraction against mlgo-utils, in one run on the same build: speed, memory, equal bytes; and the cost as it grows.
 
-Prints a table; exits 1 if an output differs. `--objects N` sets the size of the build.
+Then every module is replayed. Prints a table; exits 1 if an output or a replayed object differs. `--objects N` sets the
+size of the build.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from pymlgo.corpus.verify import verify
+from pymlgo.toolchain.llvm import find_llvm
 
 ROOT = Path(__file__).resolve().parent.parent
 PEER = "mlgo-utils==19.0.0.dev202407180600"
@@ -65,9 +69,20 @@ def compare(folder: Path, arguments: argparse.Namespace) -> int:
         print(f"{name:<26} {cost.cpu_s:>8.2f} {speed:>14.0f} {cost.wall_s:>8.2f} {cost.peak_mib:>9.0f} {ratio:>6.1f}x")
     equal = all(digest(folder / name) == digest(folder / "theirs") for name, _ in rows[1:])
     print(f"outputs are {'equal to the byte' if equal else 'DIFFERENT'}")
+    replayed = replays(folder / "ours", arguments.clang)
     with tempfile.TemporaryDirectory(prefix="bench-extract-", dir=memory_folder()) as quiet:
         growth(Path(quiet), sources)
-    return 0 if equal else 1
+    return 0 if equal and replayed else 1
+
+
+def replays(corpus: Path, clang: str) -> bool:
+    """True if every module compiles to the object of the build, names of private symbols aside."""
+    result = verify(corpus, find_llvm(clang=clang))
+    print(
+        f"verify: {result.modules} modules, {result.identical} identical, {result.symbol_names_only} but for names of "
+        f"private symbols, {result.different} different, {result.failed} failed; {result.cpu_s:.1f} CPU s of clang"
+    )
+    return result.identical + result.symbol_names_only == result.modules > 0
 
 
 def memory_folder() -> str | None:
