@@ -14,8 +14,11 @@ import pytest
 from pymlgo.corpus.description import Corpus, Module
 from pymlgo.corpus.objects import object_sizes
 from pymlgo.errors import CorpusError
-from pymlgo.policy.shapes import INLINING_ADVICE, constant_policy
+from pymlgo.policy import shipped
+from pymlgo.policy.directory import save_policy
+from pymlgo.policy.shapes import INLINING_ADVICE, constant_policy, threshold_policy
 from pymlgo.rollout import Job, LocalExecutor, Overrides, PipesBackend, PluginBackend, RolloutResult
+from pymlgo.tensor_spec import TensorSpec
 from pymlgo.toolchain.advisor import advisor_plugin, advisor_plugins
 from pymlgo.toolchain.llvm import find_llvm
 from pymlgo.train.tune import tune
@@ -185,3 +188,24 @@ def test_the_file_works_in_the_build_of_a_project(
     assert all(sizes[module.name, "tuned"] <= sizes[module.name, "plain"] for module in corpus.modules)
     saved = sum(sizes[module.name, "plain"] - sizes[module.name, "tuned"] for module in corpus.modules)
     assert saved == found["default_text_bytes"] - found["merged_text_bytes"] > 0
+
+
+def test_the_search_begins_with_the_packages_policy_where_the_backend_has_its_features(
+    corpus: Corpus, clang22: Path, tmp_path: Path, run_mlgo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if 22 not in advisor_plugins():
+        pytest.skip("no advisor plugin for LLVM 22 is installed")
+    moon = TensorSpec("phase_of_the_moon", "int64_t", (1,))
+    save_policy(threshold_policy(feature=moon), tmp_path / "policies/inline-oz")
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path / "policies")
+
+    def tune_with(*arguments: str) -> tuple[int, bool]:
+        code, _, err = run_mlgo(
+            *("tune", "--corpus", corpus.root, "--modules", "^p0/m0", "--clang", clang22, "--max-compiles", "2"),
+            *("-o", tmp_path / "o", *arguments),
+        )
+        return code, moon.name in err
+
+    assert tune_with("--backend", "plugin") == (1, True)
+    assert tune_with("--backend", "plugin", "--from", "default") == (0, False)
+    assert tune_with("--backend", "pipes") == (0, False)

@@ -29,6 +29,9 @@ from pymlgo.toolchain.llvm import LLVM
 from pymlgo.toolchain.process import run
 from pymlgo.training_log import TrainingLog, read_log
 
+FELL_BACK = "LLVM's default stepped in"
+"""The reason of a failure where a policy, or our plugin, could not decide and LLVM did."""
+
 
 class Wishes(TypedDict):
     """Arguments of `advisor_flags`."""
@@ -123,7 +126,7 @@ class PluginBackend:
         report = read_report(report_file.read_text())
         for fallback in report.fallbacks:
             # LLVM's default stepped in: counting its object as the policy's would be a lie.
-            return self._failure(job, "LLVM's default stepped in", fallback.reason, done.cpu_s)
+            return self._failure(job, FELL_BACK, fallback.reason, done.cpu_s)
         advised = report.problems.get(self.problem, AdvisedProblem(changed=0))
         trajectory = read_trajectory(folder, job.overrides) if job.record else None
         known = frozenset((*trajectory.callers, *trajectory.callees)) if trajectory else frozenset()

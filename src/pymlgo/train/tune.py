@@ -43,6 +43,7 @@ from pymlgo.rollout import (
     failures_of_unusable,
     in_order,
 )
+from pymlgo.rollout.plugin import FELL_BACK
 from pymlgo.toolchain.advisor import overrides_text
 from pymlgo.train.attribution import attribute
 from pymlgo.train.flips import FlipPlanner
@@ -260,7 +261,13 @@ class _Search:
 
     def _try_start(self, start: Policy) -> Generator[Job, Outcome, None]:
         outcome = yield from self._compile(Job(module=self.module, policy=start, record=True, names=True))
-        if isinstance(outcome, RolloutResult) and outcome.trajectory is not None and self._is_better(outcome):
+        if isinstance(outcome, RolloutFailure):
+            if outcome.reason == FELL_BACK:
+                raise PolicyError(
+                    f"the policy to begin with cannot decide: {outcome.detail}",
+                    hint="--from names another; --from default begins with LLVM's decisions",
+                )
+        elif outcome.trajectory is not None and self._is_better(outcome):
             # Once more, by overrides: what is kept was compiled just as users will compile it.
             again = yield from self._compile(self._job(outcome.trajectory, deviations(outcome.trajectory)))
             self._accept(again)
