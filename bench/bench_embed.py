@@ -14,6 +14,11 @@ decimals: a difference ends the run with exit code 1.
 - corpus: every module of the corpus, functions; the tool is one process a module.
 - machine code: generated integer code for AArch64, from .mir text. The tool crashes on most other code, and looks the
   registers of all functions up in the first one's table, so its numbers are not compared here; the tests do.
+- growth: peak memory of `mlgo embed --level instruction` over 8 modules of one size and over 24, IR and machine code.
+  Where 24 take a tenth more, the run ends with exit code 1.
+
+With a source, a corpus and PyPI's package it takes four minutes of CPU; `--quick` leaves out the tool's instruction
+level, which is most of that.
 """
 
 from __future__ import annotations
@@ -77,7 +82,7 @@ int work_N(int *p, int n) {{
 """
 
 
-def cpu_seconds(work: Callable[[], object], repeat: int = 3) -> float:
+def cpu_seconds(work: Callable[[], object], repeat: int = 2) -> float:
     """The least of several runs; children count once they have been waited for."""
 
     def used() -> float:
@@ -202,13 +207,14 @@ def bench_corpus(table: Table, tool: Path, corpus: Path, files: list[Path]) -> N
         for source in sources:
             run_tool(tool, "embeddings", f"--ir2vec-vocab-path={files[0]}", source.path)
 
-    table.row("functions, s", cpu_seconds(ours, 1), cpu_seconds(theirs, 1), f"{len(failures)} failures")
+    seconds = cpu_seconds(theirs, 1)
+    table.row("functions, s", cpu_seconds(ours, 1), seconds, f"{len(failures)} failures")
 
     def four() -> None:
         for _ in embeddings_of_four(sources, files):
             pass
 
-    table.row("functions, four at once, s", cpu_seconds(four, 1), 4 * cpu_seconds(theirs, 1), "theirs: 4 x one")
+    table.row("functions, four at once, s", cpu_seconds(four, 1), 4 * seconds, "theirs: 4 x one")
 
 
 def embeddings_of_four(sources, files: list[Path]):
@@ -260,7 +266,7 @@ embed(module, MIRVocabulary.load(sys.argv[2]), level="instruction")
 
 def bench_machine_code(table: Table, tool: Path, folder: Path) -> None:
     llc = find_llvm(major=22).tool("llc")
-    source = generated(folder, INTEGERS, 1000, FIRST)
+    source = generated(folder, INTEGERS, 500, FIRST)
     ir = compile_to(folder / "m.bc", source, "-O1", "--target=aarch64-linux-gnu", "-ffreestanding")
     whole = folder / "m.mir"
     subprocess.run([llc, "-stop-after=finalize-isel", ir, "-o", whole], check=True)
@@ -277,7 +283,20 @@ def bench_machine_code(table: Table, tool: Path, folder: Path) -> None:
         theirs = cpu_seconds(lambda flag=flag: run_tool(tool, *arguments, f"--level={flag}"), 1)
         table.row(f"{level}s, s", seconds, theirs, f"{count / seconds / 1e3:.0f} k instructions/s")
     ours = peak_mib(sys.executable, "-c", PEAK_OURS_MIR, whole, file)
-    table.row("peak memory, MiB", ours, peak_mib(tool, *arguments))
+    table.row("peak memory, instructions, MiB", ours, peak_mib(tool, *arguments, "--level=inst"))
+
+
+def bench_growth(folder: Path) -> bool:
+    """Whether 24 modules need no more memory than eight of them: a few wait for their turn at any time."""
+    module = compile_to(folder / "one.bc", generated(folder, FUNCTION, 100), "-O0")
+    print("\npeak memory over modules of one size, read one after the other, MiB")
+    bounded = True
+    for verb in ("ir", "mir"):
+        command = [sys.executable, "-m", "pymlgo.cli.main", "embed", verb, "--level=instruction", "-j1"]
+        few, many = (peak_mib(*command, *[module] * count, "-o", folder / "rows.npz") for count in (8, 24))
+        print(f"{verb + ': 8 modules, 24 modules':44}{few:12.1f}{many:12.1f}")
+        bounded &= many < 1.1 * few
+    return bounded
 
 
 def mir_vocabulary_file(folder: Path) -> Path:
@@ -311,7 +330,7 @@ def main() -> int:
         files = [vocabulary_file(folder, seed) for seed in (1, 2)]
         if arguments.machine_code:
             bench_machine_code(table, tool, folder)
-            return 0
+            return 0 if bench_growth(folder) else 1
         good &= bench_module(table, tool, compile_to(folder / "O0.bc", source, "-O0"), files, not arguments.quick)
         good &= bench_module(table, tool, compile_to(folder / "O2.bc", source, "-O2"), files, False)
         if arguments.corpus:
@@ -319,8 +338,11 @@ def main() -> int:
         if arguments.ir2vec_python:
             bench_pypi(table, arguments.ir2vec_python, source, folder, files)
         bench_machine_code(table, tool, folder)
+        bounded = bench_growth(folder)
+    if not bounded:
+        print("\nWRONG: memory grows with the number of modules")
     print("\nfunction vectors agree with the tool's" if good else "\nWRONG: function vectors differ from the tool's")
-    return 0 if good else 1
+    return 0 if good and bounded else 1
 
 
 if __name__ == "__main__":

@@ -108,6 +108,27 @@ def test_a_corpus_goes_into_one_file_and_failures_are_counted(run_mlgo, folder: 
     assert parquet["embeddings"] == vectors.tolist()
 
 
+PEAK = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stderr=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+@pytest.mark.parametrize("verb", ["ir", pytest.param("mir", marks=pytest.mark.full)])
+def test_memory_grows_with_the_largest_module_and_not_with_their_number(tmp_path: Path, verb: str) -> None:
+    """8,000 instructions a module are 5 MB of vectors: sixteen more of them would show."""
+    adds = "\n".join(f"  %v{number} = add i32 %v{number - 1}, %x" for number in range(1, 100))
+    bodies = (f"define i32 @f{name}(i32 %x, i32 %v0) {{\n{adds}\n  ret i32 %v99\n}}\n" for name in range(80))
+    (tmp_path / "m.ll").write_text('target triple = "x86_64-unknown-linux-gnu"\n' + "".join(bodies))
+    command = [sys.executable, "-m", "pymlgo.cli.main", "embed", verb, "--level=instruction", "-j1"]
+    few, many = (
+        int(subprocess.check_output([sys.executable, "-c", PEAK, *command, *[tmp_path / "m.ll"] * count, "-o", out]))
+        for count, out in ((8, tmp_path / "few.npz"), (24, tmp_path / "many.npz"))
+    )
+    assert many - few < 20_000, f"{few} KiB for 8 modules, {many} KiB for 24"
+
+
 def test_bad_input_is_two_lines_and_an_exit_code(run_mlgo, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.npz"
     out.write_bytes(b"kept")

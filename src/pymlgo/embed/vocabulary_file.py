@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections import Counter
@@ -98,11 +99,12 @@ def vocabulary_text(
     sections: Mapping[str, Section], layout: Mapping[str, object], provenance: Mapping[str, object]
 ) -> str:
     """The JSON text of a vocabulary, a line for each vector; numbers read back to the same doubles."""
+    compact = functools.partial(json.dumps, allow_nan=False, separators=(",", ":"))
     own = {"schema": OWN_SCHEMA, "layout": dict(layout), "provenance": dict(provenance)}
     parts = [f'"{OWN_KEY}": {json.dumps(own, ensure_ascii=False, allow_nan=False)}']
     for name, section in sections.items():
         rows = (
-            f"  {json.dumps(key)}: {json.dumps(section.rows[row].tolist(), allow_nan=False)}"
+            f"  {json.dumps(key)}: {compact(section.rows[row].tolist())}"
             for key, row in section.index.items()
         )
         parts.append(f'"{name}": {{\n' + ",\n".join(rows) + "\n}")

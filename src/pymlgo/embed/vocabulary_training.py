@@ -16,7 +16,7 @@ from pymlgo.embed.triplets import KnowledgeGraph, Reading, corpus_graph
 from pymlgo.embed.vocabulary import MIRVocabulary, Vocabulary
 from pymlgo.progress import progress
 
-DECIMALS = 5
+DECIMALS = 4
 """Digits kept in a vocabulary's file: training leaves far fewer that mean something."""
 
 SHORTEST_FAMILY = 3
@@ -147,7 +147,9 @@ def vocabulary_of(
         "settings": asdict(settings),
         "triplets": len(graph.triplets),
         "occurrences": int(graph.counts.sum()),
-        "entities_trained": int(trained.sum()),
+        "entities_trained": {
+            kind: f"{trained[ids.start : ids.stop].sum()} of {len(ids)}" for kind, ids in graph.entities.kinds.items()
+        },
         "quality": asdict(quality_of(model, graph)),
     }
     if not graph.entities.target:
