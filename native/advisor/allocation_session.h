@@ -25,6 +25,12 @@ struct ModuleOfThread {
 };
 ModuleOfThread &moduleOfThread();
 
+/// More decisions than these in a function go in circles: live ranges that evict each other again and again,
+/// each of them -mlregalloc-max-eviction-count times before LLVM itself stops it.
+struct DecisionLimit {
+  uint64_t Few, PerInstruction;
+};
+
 /// Eviction or priority, for one thread: the policy's instance, what was decided in the function at hand, the
 /// log.
 class AllocationSession {
@@ -45,7 +51,7 @@ public:
   void endFunction(llvm::function_ref<float()> Score);
 
 protected:
-  AllocationSession(llvm::StringRef Problem, llvm::TensorSpec Decision);
+  AllocationSession(llvm::StringRef Problem, llvm::TensorSpec Decision, DecisionLimit Limit);
 
   /// Called once, with the features' specs. Fails when a feature that is needed is not there.
   virtual llvm::Error learnFeatures(const std::vector<llvm::TensorSpec> &Specs) = 0;
@@ -78,6 +84,7 @@ private:
 
   const llvm::StringRef Problem;
   const llvm::TensorSpec Decision;
+  const DecisionLimit Limit;
   bool Prepared = false, Failed = false, WatchdogBit = false, DefaultsFollow = false;
   unsigned Generation = 0;
   std::unique_ptr<PolicyInstance> Policy;

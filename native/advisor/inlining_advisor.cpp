@@ -3,8 +3,10 @@
 #include "binding.h"
 #include "compiled_policy.h"
 #include "decision_key.h"
+#include "embeddings.h"
 #include "failure.h"
 #include "features.h"
+#include "llvm_option.h"
 #include "log_file.h"
 #include "options.h"
 #include "overrides.h"
@@ -15,12 +17,15 @@
 #include "llvm/Analysis/MLInlineAdvisor.h"
 #include "llvm/Analysis/MLModelRunner.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/MD5.h"
 
 using namespace llvm;
 
 namespace mlgo {
 
 static constexpr StringRef Problem = "inlining";
+
+static const TensorSpec ModelSelectorSpec = TensorSpec::createSpec<uint64_t>("model_selector", {2});
 
 static thread_local ModuleAnalysisManager *ManagerOfThread = nullptr;
 
@@ -146,8 +151,11 @@ static std::function<bool(CallBase &)> defaultAdvice(InlineAdvisor &Default) {
 }
 
 #if LLVM_VERSION_MAJOR >= 20
-#define MLGO_RUNNER(...)                                                                                     \
-  [&](const std::vector<TensorSpec> &) { return std::make_unique<FeatureBuffers>(__VA_ARGS__); }
+// LLVM says what it will write, which other options may add to.
+#define MLGO_RUNNER(Context, Features, ...)                                                                  \
+  [&](const std::vector<TensorSpec> &All) {                                                                  \
+    return std::make_unique<FeatureBuffers>(Context, All, __VA_ARGS__);                                      \
+  }
 #else
 #define MLGO_RUNNER(...) std::make_unique<FeatureBuffers>(__VA_ARGS__)
 #endif
@@ -289,7 +297,7 @@ void InliningAdvisor::computeExtensions(CallBase &Call) {
 void InliningAdvisor::giveExtensions() {
   for (unsigned I = 0; I < Given.Inputs.size(); ++I) {
     int Extension = Given.Inputs[I] - static_cast<int>(numCompilerFeatures());
-    if (Given.Inputs[I] < 0 || Extension < 0)
+    if (Given.Inputs[I] < 0 || Extension < 0 || Extension > static_cast<int>(NumExtensionFeatures))
       continue;
     *static_cast<int64_t *>(Given.Policy->input(I)) =
         Extension < static_cast<int>(NumExtensionFeatures) ? Extensions[Extension] : *DefaultOfCall;
@@ -308,16 +316,43 @@ void InliningAdvisor::writeLog(const Function &Caller, const Function &Callee, u
   Log->observation(Tensors, Key, Caller.getName(), Callee.getName());
 }
 
-static Expected<Setup> prepare() {
+/// Tells a policy of several models which one to use.
+///
+/// Source: llvm/Analysis/ReleaseModeModelRunner.h (LLVM 22). Departure: a name that the policy does not have
+/// is its error, and so LLVM's default.
+static Error selectModel(PolicyInstance &Instance) {
+  const std::vector<TensorSpec> &Inputs = Instance.policy().inputs();
+  const auto Found =
+      find_if(Inputs, [](const TensorSpec &Each) { return Each.name() == ModelSelectorSpec.name(); });
+  if (Found == Inputs.end())
+    return Error::success();
+  const std::string Selector = givenText("ml-inliner-model-selector");
+  if (Selector.empty())
+    return failure("policy " + Instance.policy().name() +
+                   " holds several models: name one with -mllvm -ml-inliner-model-selector=NAME");
+  const auto Hash = MD5::hash(arrayRefFromStringRef(Selector));
+  auto *Words = static_cast<uint64_t *>(Instance.input(Found - Inputs.begin()));
+  Words[0] = Hash.high();
+  Words[1] = Hash.low();
+  return Error::success();
+}
+
+static Expected<Setup> prepare(Module &M, ModuleAnalysisManager &MAM) {
   Setup Result;
   Result.CompilerFeatures = initialFeatures();
   const PolicyChoice &Choice = policyFor(Problem);
   if (Choice.Broken)
     return failure(*Choice.Broken);
+  Expected<std::vector<TensorSpec>> Embeddings = embeddingFeatures(Choice.Policy, M, MAM);
+  if (!Embeddings)
+    return Embeddings.takeError();
+  append_range(Result.CompilerFeatures, *Embeddings);
   if (Choice.Policy) {
     if (Error Unfit = checkDecision<int64_t>(*Choice.Policy, Problem))
       return Expected<Setup>(std::move(Unfit));
-    Expected<Binding> Inputs = bindByName(*Choice.Policy, offeredFeatures(Result.CompilerFeatures));
+    std::vector<TensorSpec> Offered = offeredFeatures(Result.CompilerFeatures);
+    Offered.push_back(ModelSelectorSpec);
+    Expected<Binding> Inputs = bindByName(*Choice.Policy, Offered);
     if (!Inputs)
       return Inputs.takeError();
     Result.Inputs = std::move(*Inputs);
@@ -325,6 +360,8 @@ static Expected<Setup> prepare() {
     if (!Instance)
       return Instance.takeError();
     Result.Policy = std::move(*Instance);
+    if (Error Unselected = selectModel(*Result.Policy))
+      return Expected<Setup>(std::move(Unselected));
   }
   Expected<const Overrides *> Fixed = fixedDecisions(Problem);
   if (!Fixed)
@@ -351,7 +388,7 @@ InlineAdvisor *createInliningAdvisor(Module &M, FunctionAnalysisManager &FAM, In
     reportFallback(Problem, M.getName(), "the module's analysis manager was not announced");
     return Default.release();
   }
-  Expected<Setup> Given = prepare();
+  Expected<Setup> Given = prepare(M, *MAM);
   if (!Given) {
     reportFallback(Problem, M.getName(), toString(Given.takeError()));
     return Default.release();

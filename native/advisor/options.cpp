@@ -28,6 +28,9 @@ static cl::list<std::string>
                    cl::desc("What log and overrides are about: inlining (the default), eviction, priority"));
 static cl::opt<std::string> ReportOption("mlgo-report", cl::desc("File to append what was done to"),
                                          cl::value_desc("file"), cl::Hidden);
+static cl::opt<std::string> VocabularyOption("mlgo-vocabulary",
+                                             cl::desc("IR2Vec vocabulary for policies with embeddings"),
+                                             cl::value_desc("file"), cl::Hidden);
 
 namespace mlgo {
 
@@ -90,6 +93,7 @@ static AdvisorOptions readOptions() {
   if (Options.Problems.empty())
     Options.Problems = {"inlining"};
   Options.Report = textOf(ReportOption, "PYMLGO_REPORT", File["report"]);
+  Options.Vocabulary = textOf(VocabularyOption, "PYMLGO_VOCABULARY", File["vocabulary"]);
   return Options;
 }
 

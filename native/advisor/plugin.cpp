@@ -13,6 +13,7 @@
 #endif
 
 #include <atomic>
+#include <dlfcn.h>
 #include <unistd.h>
 
 using namespace llvm;
@@ -89,12 +90,28 @@ static bool beforeCodeGeneration(Module &M, TargetMachine &, CodeGenFileType, ra
 }
 #endif
 
-extern "C" LLVM_ATTRIBUTE_WEAK
-    __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetPassPluginInfo() {
+/// True when `Address` lies in the LLVM that this plugin's references were bound to.
+static bool isInOurLLVM(const void *Address) {
+  Dl_info Theirs, Ours;
+  return ::dladdr(Address, &Theirs) && ::dladdr(reinterpret_cast<void *>(&PassPlugin::Load), &Ours) &&
+         Theirs.dli_fbase == Ours.dli_fbase;
+}
+
+/// In a compiler that is linked statically and does not export its LLVM, ours is a second one: what we would
+/// register there nobody asks, and objects of one LLVM mean nothing to the other.
+static void refuse(PassBuilder &) {
+  mlgo::reportFallback("plugin", "", "this compiler has an LLVM of its own, which it does not share");
+}
+
+extern "C" LLVM_ATTRIBUTE_WEAK __attribute__((visibility("default"))) PassPluginLibraryInfo
+llvmGetPassPluginInfo() {
   PassPluginLibraryInfo Info{};
   Info.APIVersion = LLVM_PLUGIN_API_VERSION;
   Info.PluginName = "pymlgo-advisor";
   Info.PluginVersion = LLVM_VERSION_STRING;
+  Info.RegisterPassBuilderCallbacks = refuse;
+  if (!isInOurLLVM(__builtin_return_address(0)))
+    return Info;
   Info.RegisterPassBuilderCallbacks = registerCallbacks;
 #if LLVM_VERSION_MAJOR >= 22
   Info.PreCodeGenCallback = beforeCodeGeneration;

@@ -1,6 +1,7 @@
 #include "regalloc_takeover.h"
 
 #include "allocation_session.h"
+#include "llvm_option.h"
 #include "null_channel.h"
 #include "policies.h"
 #include "regalloc_defaults.h"
@@ -13,7 +14,6 @@
 #include "llvm/CodeGen/MachineFunction.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Support/CommandLine.h"
 
 #include <mutex>
 
@@ -170,12 +170,6 @@ static bool hookRunner() {
   OriginalSwitchContext = reinterpret_cast<SwitchContext>(Runner[SwitchSlot]);
   return replaceSlot(Runner, SwitchSlot, reinterpret_cast<void *>(&switchContext)) &&
          replaceSlot(Runner, EvaluateSlot, reinterpret_cast<void *>(&evaluate));
-}
-
-static cl::Option *findOption(StringRef Name) {
-  auto &Options = cl::getRegisteredOptions();
-  auto Found = Options.find(Name);
-  return Found == Options.end() ? nullptr : Found->second;
 }
 
 /// Turns on the advisor of one problem. None when done, else why not.

@@ -120,8 +120,3 @@ function(_pymlgo_declare_llvm major config include libraries)
     set_property(TARGET ${target} PROPERTY PYMLGO_NO_RTTI ON)
   endif()
 endfunction()
-
-# The warnings of every target that is ours.
-function(pymlgo_warnings target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror)
-endfunction()

@@ -104,7 +104,6 @@ static void damagedWalksAreRefusedOrWhole() {
 }
 
 static void modulesThatAreNoneAreRefused() {
-  EXPECT(refuses(""));
   EXPECT(refuses("BC\xC0\xDE"));
   EXPECT(refuses("define i32 @f( {"));
   EXPECT(refuses(std::string(64, '\0')));

@@ -18,6 +18,7 @@ from pymlgo.toolchain.llvm import LLVM
 CONFIG_FILE = "mlgo.cfg"
 OPTIONS_FILE = "mlgo.options"
 OVERRIDES_FILE = "mlgo.overrides"
+VOCABULARY_FILE = "mlgo.vocabulary"
 TOOLCHAIN_FILE = "mlgo.cmake"
 DESCRIPTION_FILE = "deployment.json"
 
@@ -66,6 +67,7 @@ def deploy_to_clang_config(
     policies: Sequence[Path] = (),
     overrides: Path | None = None,
     problems: Sequence[str] = (),
+    vocabulary: Path | None = None,
     link_time: bool = False,
 ) -> Deployment:
     """Write everything that a stock clang needs to compile with `policies` into `folder`, which is made.
@@ -76,6 +78,7 @@ def deploy_to_clang_config(
         policies: policy directories, which are compiled, or policies that are compiled already.
         overrides: a file of decisions by key.
         problems: what `overrides` are about; inlining by default.
+        vocabulary: of IR2Vec, for policies that take embeddings (LLVM 22).
         link_time: also let lld advise its link-time optimization.
 
     Raises:
@@ -99,7 +102,9 @@ def deploy_to_clang_config(
     _check_distinct(deployed)
     if overrides is not None:
         write_bytes(folder / OVERRIDES_FILE, _content(overrides))
-    write_text(folder / OPTIONS_FILE, _options_text(deployed, overrides is not None, problems))
+    if vocabulary is not None:
+        write_bytes(folder / VOCABULARY_FILE, _content(vocabulary))
+    write_text(folder / OPTIONS_FILE, _options_text(deployed, overrides is not None, problems, vocabulary is not None))
     write_text(folder / CONFIG_FILE, _config_text(plugin.name, llvm, link_time))
     write_text(folder / TOOLCHAIN_FILE, _toolchain_text(llvm))
     deployment = _described(folder, llvm, deployed, overrides is not None)
@@ -189,11 +194,14 @@ def _content(file: Path) -> bytes:
         raise ConfigError(f"cannot be read: {error.strerror}", file=file) from error
 
 
-def _options_text(policies: Sequence[DeployedPolicy], overrides: bool, problems: Sequence[str]) -> str:
+def _options_text(
+    policies: Sequence[DeployedPolicy], overrides: bool, problems: Sequence[str], vocabulary: bool
+) -> str:
     lines = ["# Options of the plugin beside this file; paths are relative to it."]
     lines += [f"policy={each.file}" for each in policies]
     lines += [f"overrides={OVERRIDES_FILE}"] if overrides else []
     lines += [f"problems={','.join(problems)}"] if problems else []
+    lines += [f"vocabulary={VOCABULARY_FILE}"] if vocabulary else []
     return "\n".join(lines) + "\n"
 
 

@@ -54,6 +54,11 @@ _KNOWN: tuple[tuple[str, str], ...] = (
         "-regalloc-evict-interactive-channel-base (eviction) or -regalloc-priority-interactive-channel-base (priority)",
     ),
     (
+        r"mlgo: plugin: this compiler has an LLVM of its own",
+        "this clang is linked statically and exports no symbols: use one with shared libraries, as Debian and "
+        "apt.llvm.org package it, or mlgo clang, which serves it over the interactive channel",
+    ),
+    (
         r"Wrong API version on plugin",
         "the plugin was built for another LLVM release: each needs its own",
     ),
