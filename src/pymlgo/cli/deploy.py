@@ -37,6 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--problems", default="", metavar="LIST", help="what the overrides are about (default: inlining)"
     )
     parser.add_argument(
+        "--vocabulary", type=Path, metavar="FILE", help="of IR2Vec, for policies that take embeddings"
+    )
+    parser.add_argument(
         "--clang", metavar="CLANG", help="the clang that will use it (default: the newest with a plugin)"
     )
     parser.add_argument("--link-time", action="store_true", help="also advise lld's link-time optimization")
@@ -67,6 +70,7 @@ def _deploy(arguments: argparse.Namespace) -> int:
         policies=arguments.policies,
         overrides=arguments.overrides,
         problems=tuple(filter(None, arguments.problems.split(","))),
+        vocabulary=arguments.vocabulary,
         link_time=arguments.link_time,
     )
     if arguments.json:
