@@ -1,8 +1,9 @@
 """Compiles with the advisor plugin against plain clang and against the pipes, in CPU seconds, in turn in one run.
 
-The sources are generated: a large C file, and a C++ file made of standard containers. The policy answers LLVM's
-default, so that all three make the same object and only the way costs. What LLVM's ML advisor spends on its own
-features is told apart, by the wall clock of the compiler: on a busy machine it is too much.
+The sources are generated: a large C file, and a C++ file made of standard containers; where PYMLGO_CORPORA names a
+folder of corpora, their largest module of a real project comes third. The policy answers LLVM's default, so that all
+three ways make the same object and only the way costs. What LLVM's ML advisor spends on its own features is told apart,
+by the wall clock of the compiler: on a busy machine it is too much.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -55,9 +57,7 @@ def main() -> int:
         folder = Path(name)
         echo = echo_policy()
         library = compile_policy(echo, folder / "echo.so").path
-        for source, text in (("c.c", many_functions(FUNCTIONS)), ("cxx.cc", many_containers(CLASSES))):
-            file = folder / source
-            file.write_text(text)
+        for file in sources(folder):
             wrong |= compare(llvm, echo, library, file)
         wrong |= per_decision(llvm, folder)
         launch(folder)
@@ -211,6 +211,19 @@ def echo_policy() -> Policy:
     default = make.input(TensorSpec("inlining_default", "int64_t", (1,)))
     make.output("inlining_decision", (default >= 1).cast("int64_t"))
     return Policy(problem="inlining", graph=make.build(), advice="inlining_decision")
+
+
+def sources(folder: Path) -> list[Path]:
+    """What is compiled: two generated files and, where there are corpora, a real module, all in `folder`."""
+    made = [folder / "c.c", folder / "cxx.cc"]
+    made[0].write_text(many_functions(FUNCTIONS))
+    made[1].write_text(many_containers(CLASSES))
+    if corpora := os.environ.get("PYMLGO_CORPORA"):
+        largest = max(Path(corpora, "train").rglob("*.bc"), key=lambda each: each.stat().st_size)
+        made.append(folder / f"{largest.parent.name}.bc")
+        shutil.copy(largest, made[-1])
+        print(f"{made[-1].name}: {largest.name}")
+    return made
 
 
 def many_functions(count: int) -> str:
