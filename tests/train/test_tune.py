@@ -121,6 +121,9 @@ def test_bad_input_is_named(corpus: Corpus, clang22: Path, tmp_path: Path, run_m
     base = ("tune", "--corpus", corpus.root, "-o", tmp_path / "o")
     code, _, err = run_mlgo(*base, "--from", "no-such-policy")
     assert (code, "there is no policy 'no-such-policy'" in err) == (1, True)
+    (tmp_path / "file").touch()
+    code, _, err = run_mlgo("tune", "--corpus", corpus.root, "-o", tmp_path / "file/o")
+    assert (code, "cannot be made" in err) == (1, True)
     code, _, err = run_mlgo("tune", "--corpus", corpus.root, "-o", tmp_path)
     assert (code, "is a folder" in err) == (2, True)
     assert run_mlgo(*base, "--max-compiles", "1")[0] == 2

@@ -27,7 +27,7 @@ import numpy as np
 
 from pymlgo.atomic_file import write_text
 from pymlgo.corpus.description import Module, UnusableModule
-from pymlgo.errors import CorpusError, PolicyError
+from pymlgo.errors import CorpusError, MLGOError, PolicyError
 from pymlgo.policy.policy import Policy
 from pymlgo.progress import progress
 from pymlgo.rollout import (
@@ -147,11 +147,13 @@ def tune(
     Raises:
         CorpusError: there are no modules.
         PolicyError: the policy is not about inlining, or does not fit what the compiler offers.
+        MLGOError: a file cannot be written.
     """
     if not modules:
         raise CorpusError("there are no modules to tune", hint="`mlgo corpus describe` shows what a corpus holds")
     if start is not None and start.problem != "inlining":
         raise PolicyError(f"the search is about inlining, the policy about {start.problem}")
+    _make_folder(output.parent)  # one that cannot be is better known now than after the search
     shared: dict[int, int] = {}
     searches = [
         _Search(
@@ -173,12 +175,26 @@ def tune(
         return outcomes
 
     merged = merge(found, compile_all)
-    write_text(output, overrides_text(merged.advice))
+    _write(output, overrides_text(merged.advice))
     if each_output is not None:
         for each in found:
-            write_text(each_output / f"{each.module.name}{OVERRIDES_SUFFIX}", overrides_text(each.overrides))
+            _write(each_output / f"{each.module.name}{OVERRIDES_SUFFIX}", overrides_text(each.overrides))
     failures = [search.failure for search in searches if search.failure is not None]
     return _summed(output, searches, found, merged, joining, [*failures, *failures_of_unusable(unusable)])
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MLGOError(f"{folder}: cannot be made: {error.strerror}") from error
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        write_text(file, text)
+    except OSError as error:
+        raise MLGOError(f"{file}: cannot be written: {error.strerror}") from error
 
 
 def _drive(searches: Sequence[_Search], backend: Backend, executor: Executor, max_compiles: int) -> None:
