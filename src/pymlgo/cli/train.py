@@ -71,6 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_executor_arguments(parser)
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run's folder")
+    parser.add_argument("--tensorboard", action="store_true", help="also write the run for TensorBoard (its extra)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -86,10 +87,10 @@ def _configure_algorithms(group: argparse._ArgumentGroup) -> None:
         "--strategy", choices=("cma", "openai"), help="es: CMA-ES (default; needs the extra 'cma') or OpenAI's"
     )
     group.add_argument("--shape", choices=("linear", "mlp"), help="es: of the policy (linear)")
-    group.add_argument("--population", type=_positive, help="es: policies in a generation (12)")
-    group.add_argument("--sigma", type=float, help="es: first size of a perturbation (0.15)")
-    group.add_argument("--batch", type=_positive, help="es, ppo: modules in a round (10, 48)")
-    group.add_argument("--epochs", type=_positive, help="ppo: passes over a round's decisions (4)")
+    group.add_argument("--population", type=_positive, help="es: policies in a generation (10)")
+    group.add_argument("--sigma", type=float, help="es: how much a first perturbation changes a score (0.3)")
+    group.add_argument("--batch", type=_positive, help="es, ppo: modules in a round (8, 24)")
+    group.add_argument("--epochs", type=_positive, help="ppo: passes over a round's decisions (6)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -121,6 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
             runs=arguments.runs,
             backend=chosen_backend(arguments.backend, llvm),
             resume=arguments.resume,
+            tensorboard=arguments.tensorboard,
         )
     if arguments.json:
         print_json(SCHEMA, result)

@@ -48,15 +48,15 @@ class Options:
         shape: "linear", a threshold that features shift, or "mlp", one hidden layer of 8.
         population: policies of one generation; an even number.
         batch: modules that each of them compiles.
-        sigma: first size of a perturbation; features have deviation 1, and the start's one weight is 1.
+        sigma: how much a first perturbation changes a score; LLVM's default is a score of deviation 1.
         without_features: features that the policy must not use.
     """
 
     strategy: Literal["cma", "openai"] = "cma"
     shape: Literal["linear", "mlp"] = "linear"
-    population: int = 12
-    batch: int = 10
-    sigma: float = 0.15
+    population: int = 10
+    batch: int = 8
+    sigma: float = 0.3
     without_features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class Evolution:
             generator=generator,
         )
         yield {"event": "start", "parameters": len(network.parameters), "agreement": agreement}
-        strategy = make_strategy(options, network.parameters, generator)
+        strategy = make_strategy(options, network, generator)
         for losses in self._losses:  # of the run that is resumed
             strategy.ask()
             strategy.tell(losses)
@@ -154,13 +154,12 @@ class Evolution:
         return self._workshop.judge(policy, round=len(self._losses) - 1)
 
 
-def make_strategy(options: Options, start: Float64Array, generator: np.random.Generator) -> Strategy:
-    """The strategy that `options` name, centred on `start`."""
-    match options.strategy:
-        case "cma":
-            return CMA(start, options.sigma, options.population, generator)
-        case "openai":
-            return OpenAI(start, options.sigma, options.population, generator)
+def make_strategy(options: Options, network: Network, generator: np.random.Generator) -> Strategy:
+    """The strategy that `options` name, centred on `network`."""
+    kind = CMA if options.strategy == "cma" else OpenAI
+    # A score is a sum over columns of deviation 1.
+    sigma = options.sigma / np.sqrt(len(network.features))
+    return kind(network.parameters, sigma, options.population, generator)
 
 
 class CMA:
@@ -216,7 +215,7 @@ class OpenAI:
         self._first += 0.1 * (gradient - self._first)
         self._second += 0.01 * (gradient**2 - self._second)
         first, second = self._first / (1 - 0.9**self._steps), self._second / (1 - 0.99**self._steps)
-        self.centre = self.centre - 0.5 * self._sigma * first / (np.sqrt(second) + 1e-8)
+        self.centre = self.centre - self._sigma * first / (np.sqrt(second) + 1e-8)
 
 
 def centred_ranks(losses: Float64Array) -> Float64Array:

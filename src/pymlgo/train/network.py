@@ -22,6 +22,9 @@ from pymlgo.tensor_spec import TensorSpec
 from pymlgo.train.mlp import CLIP, squashed
 
 COST = "cost_estimate"
+IMITATED_SCORE = 0.25
+"""How far an imitated start's scores are from the threshold: perturbations must be able to cross it."""
+
 QUIET = 0.3
 """Size of the first weights of hidden units that do not carry the start."""
 
@@ -151,11 +154,11 @@ def _one_column(standard: Standard, column: int, sign: float) -> tuple[Float32Ar
 
 
 def _imitated(columns: Float32Array, advice: Int64Array) -> tuple[Float32Array, float]:
-    """The linear score that is nearest, in least squares, to 1 where the advice was to inline and -1 elsewhere."""
+    """The linear score nearest, in least squares, to `IMITATED_SCORE` where a call was inlined, else its negative."""
     with_one = np.column_stack([columns, np.ones(len(columns))])
     # A little weight decay: columns that never vary must get no weight.
     square = with_one.T @ with_one + 1e-3 * len(columns) * np.diag([*np.ones(columns.shape[1]), 0.0])
-    found = np.linalg.solve(square, with_one.T @ (2.0 * advice - 1.0))
+    found = np.linalg.solve(square, with_one.T @ (IMITATED_SCORE * (2.0 * advice - 1.0)))
     return found[:-1].astype(np.float32), float(found[-1])
 
 

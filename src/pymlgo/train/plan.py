@@ -11,7 +11,7 @@ from pymlgo.corpus.description import Module
 from pymlgo.errors import ConfigError
 from pymlgo.train.hold_out import HoldOut
 
-BASE_SHARE, VALIDATION_SHARE = 0.25, 0.3
+BASE_SHARE, VALIDATION_SHARE = 0.15, 0.3
 """Parts of the compiles that the recorded start and the judgements may take."""
 
 JUDGEMENTS = 4

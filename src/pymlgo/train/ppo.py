@@ -69,10 +69,10 @@ class Options:
         without_features: features that the policy must not use.
     """
 
-    batch: int = 48
-    epochs: int = 4
-    minibatch: int = 256
-    rate: float = 2e-3
+    batch: int = 24
+    epochs: int = 6
+    minibatch: int = 128
+    rate: float = 3e-3
     clip: float = 0.2
     entropy: float = 0.003
     without_features: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ class Session:
         algorithm: what learns.
         workshop: what it compiles and is judged with.
         provenance: of the policies, but for what only their judgement tells.
+        also_told: of each event, beside the run's own log.
     """
 
     run: RunDirectory
@@ -34,6 +35,7 @@ class Session:
     algorithm: Algorithm
     workshop: Workshop
     provenance: Mapping[str, object]
+    also_told: Callable[[Mapping[str, object]], None] = lambda event: None
 
     def go(self) -> None:
         """Work until the plan or the time is at its end; Ctrl-C leaves the best so far, and a state to go on from."""
@@ -71,7 +73,9 @@ class Session:
 
     def _log(self, event: Mapping[str, object]) -> None:
         budget = self.workshop.budget
-        self.run.event({**event, "compiles": budget.compiles, "cpu_s": round(budget.cpu_s, 3)})
+        whole = {**event, "compiles": budget.compiles, "cpu_s": round(budget.cpu_s, 3)}
+        self.run.event(whole)
+        self.also_told(whole)
 
     def _state(self) -> State:
         state = self.algorithm.state()

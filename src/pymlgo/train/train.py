@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -21,6 +22,7 @@ from pymlgo.train.flip_regression import Options
 from pymlgo.train.hold_out import HoldOut, hold_out
 from pymlgo.train.run_directory import RunDirectory, Setting
 from pymlgo.train.session import Session
+from pymlgo.train.tensorboard import tensorboard_log
 from pymlgo.train.validation import Validation
 from pymlgo.train.workshop import Judged, Workshop
 
@@ -102,6 +104,7 @@ def train(
     runs: Path,
     backend: Backend | None = None,
     resume: Path | None = None,
+    tensorboard: bool = False,
 ) -> TrainResult:
     """Train an inlining policy and write it to `output`.
 
@@ -116,6 +119,7 @@ def train(
         runs: folder of the runs' folders.
         backend: how compiles run; the pipes by default.
         resume: the folder of a run to go on with.
+        tensorboard: write the run's events to `tensorboard` in its folder, too.
 
     Raises:
         CorpusError: no modules, or none with a decision.
@@ -150,9 +154,12 @@ def train(
             workshop=workshop,
             provenance=_provenance(run, settings, split),
         )
-        if resume is not None:
-            session.restore()
-        session.go()
+        with contextlib.ExitStack() as stack:
+            if tensorboard:
+                session.also_told = stack.enter_context(tensorboard_log(run.path / "tensorboard"))
+            if resume is not None:
+                session.restore()
+            session.go()
     best = workshop.best_judged
     return TrainResult(
         policy=output,
