@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from conftest import require_tool
+from conftest import llvm_with_plugin, require_tool
 
 from advised_compiles import (  # isort: skip
     compile_advised,
@@ -22,12 +24,11 @@ from advised_compiles import (  # isort: skip
 from bad_policies import build_policy  # isort: skip
 
 from pymlgo.emit import compile_policy
-from pymlgo.errors import ToolchainError
 from pymlgo.policy.policy import Policy
 from pymlgo.problem import EVICTION, PRIORITY, problem_named
 from pymlgo.rollout.keys import decision_key
-from pymlgo.toolchain.advisor import advisor_plugin, overrides_text
-from pymlgo.toolchain.llvm import LLVM, find_llvm
+from pymlgo.toolchain.advisor import advisor_plugin, overrides_text, read_report
+from pymlgo.toolchain.llvm import LLVM
 from pymlgo.training_log import read_log
 
 pytestmark = pytest.mark.llvm
@@ -54,14 +55,7 @@ FIRST_ALLOWED = "[&]{int i=0;while(!in[i])++i;return i;}()"
 
 @pytest.fixture(scope="module", params=["clang-22", "clang-19"])
 def llvm(request: pytest.FixtureRequest) -> LLVM:
-    found = find_llvm(clang=require_tool(str(request.param)))
-    try:
-        advisor_plugin(found)
-    except ToolchainError as error:
-        if os.environ.get("CI"):
-            pytest.fail(f"{error}; {error.hint}")
-        pytest.skip(str(error))
-    return found
+    return llvm_with_plugin(str(request.param))
 
 
 @pytest.fixture(scope="module")
@@ -209,15 +203,52 @@ def test_overrides_replay_evictions(llvm: LLVM, policies: dict[str, Path], sourc
     assert second.data == first.data
 
 
-@pytest.mark.full
+@pytest.mark.parametrize("lto", ["thin", "full"])
+@pytest.mark.spec("deploy.link-time")
+def test_link_time_optimization_gives_the_same_with_one_thread_and_several(
+    policies: dict[str, Path], tmp_path: Path, lto: str
+) -> None:
+    llvm22 = llvm_with_plugin("clang-22")
+    require_tool("ld.lld-22")
+    objects = []
+    for number in range(4):
+        source = tmp_path / f"m{number}.c"
+        source.write_text(re.sub(r"\b(first|second|third)\b", rf"\1_{number}", pressure_source(20 + number)))
+        objects.append(source.with_suffix(".o"))
+        command = [llvm22.clang, "-w", "-O2", "-fPIC", f"-flto={lto}", "-c", source, "-o", objects[-1]]
+        subprocess.run(command, check=True)
+    linked = set()
+    for jobs in ("1", "3"):
+        output, report = tmp_path / "x.so", tmp_path / f"report-{jobs}"
+        link = [llvm22.clang, "-shared", "-O2", f"-flto={lto}", "-fuse-ld=lld", f"-Wl,--thinlto-jobs={jobs}", *objects]
+        plugin = f"-Wl,--load-pass-plugin={advisor_plugin(llvm22)}"
+        environment = {"PYMLGO_REPORT": str(report), "PYMLGO_POLICY": ":".join(map(str, policies.values()))}
+        subprocess.run([*link, plugin, "-o", output], check=True, env={**os.environ, **environment})
+        said = read_report(report.read_text())
+        assert not said.fallbacks
+        for problem in POLICIES:
+            assert said.problems[problem].by_policy == said.problems[problem].decisions > 100
+        linked.add(output.read_bytes())
+    assert len(linked) == 1
+
+
+@pytest.mark.spec("deploy.circles")
 def test_a_policy_that_goes_in_circles_is_stopped(llvm: LLVM, tmp_path: Path) -> None:
-    # Always the first allowed column: live ranges push each other out.
+    # Always the first that may be evicted: live ranges push each other out. LLVM alone would let each of them do so
+    # a hundred times, some 13 decisions for each instruction of this source.
     source = tmp_path / "circles.c"
-    source.write_text(pressure_source(values=60, rounds=12))
+    source.write_text(pressure_source(values=40, rounds=6))
     policy = build_policy(tmp_path, "first", ANSWER=FIRST_ALLOWED, **EVICTION_MACROS)
     done = compile_advised(llvm, source, "-O2", policies=(policy,))
     assert done.returncode == 0, done.stderr
     assert done.data
+    stopped = [each for each in done.report.fallbacks if "goes in circles in function" in each.reason]
+    assert stopped
+    assert "a stand-in for LLVM's default decides" in done.stderr
+    advised = done.report.problems["eviction"]
+    # What is left of the function is decided by few decisions more, and the next function by the policy again.
+    assert 0 < advised.by_default < advised.by_policy / 10
+    assert advised.by_policy > 8000 * len(stopped)
 
 
 def test_problems_are_those_of_the_package() -> None:

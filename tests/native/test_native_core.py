@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,28 @@ def test_the_reader_answers_without_python(tmp_path: Path) -> None:
     assert answers[1][1] == b"unknown verb 'nonsense'"
     assert b"m:1:1: expected top-level entity" in answers[2][1]
     assert native.Walk.deserialize(answers[4][1]).function_names == [b"f"]
+
+
+@pytest.mark.full
+def test_the_core_passes_its_own_tests_under_sanitizers(tmp_path: Path) -> None:
+    require_tool("llvm-config-22")
+    build = tmp_path / "build"
+    options = ["-DPYMLGO_TESTS=ON", "-DPYMLGO_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_COMPILER=g++"]
+    subprocess.run([require_tool("cmake"), "-S", ROOT, "-B", build, *options], check=True, capture_output=True)
+    target = ["--target", "mlgo-core-tests", "-j2"]
+    subprocess.run(["cmake", "--build", build, *target], check=True, capture_output=True)
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "halt_on_error=1"}
+    command = ["ctest", "--test-dir", build, "--output-on-failure", "-R", "^core$"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert "100% tests passed" in done.stdout
+
+
+@pytest.mark.full
+def test_clang_tidy_finds_nothing() -> None:
+    require_tool("clang-tidy-22")
+    checked = subprocess.run([ROOT / "scripts/check-native", "--tidy"], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_names_are_demangled() -> None:

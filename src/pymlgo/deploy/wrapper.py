@@ -199,7 +199,7 @@ def _without(reason: str) -> str:
 
 def _through_pipes(advice: Advice, llvm: LLVM, arguments: Sequence[str], reason: ToolchainError) -> int:
     """The policy answers over the interactive channel, where there is no plugin."""
-    if advice.policy is None or not advice.policy.is_dir():
+    if advice.policy is None or not advice.policy.is_dir() or (advice.policy / DESCRIPTION_FILE).exists():
         return _plain(llvm, arguments, str(reason))
     try:
         policy = load_policy(advice.policy)
