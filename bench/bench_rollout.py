@@ -1,33 +1,54 @@
 """One rollout by each backend: plain clang, the plugin in clang, the pipes, the compile server.
 
-The modules are a sample of the corpus that PYMLGO_CORPORA names (`train`), each compiled by every backend in turn, so
-that whatever else the machine does hits all alike. The policy is LLVM's own rule at -Oz, so all objects must be equal;
-the exit code is 1 if they are not. Time is CPU time of the compiler and of what serves it.
+The modules are a sample of the corpus that PYMLGO_CORPORA names (`train`), each compiled in every way in turn, so that
+whatever else the machine does hits all alike. The policy is LLVM's own rule at -Oz, so all objects must be equal; the
+exit code is 1 if they are not. Time is CPU time: of the compiler (over the pipes, of who answers it too), and, apart,
+of this process, which reads sizes and logs. `bench_rollout.py N` takes a sample of N modules.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sys
-import tempfile
-from collections import Counter
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from pymlgo.corpus.description import Module, read_corpus
 from pymlgo.corpus.replay import replay_command
 from pymlgo.policy.shapes import threshold_policy
-from pymlgo.rollout import Backend, Job, PipesBackend, PlainBackend, PluginBackend, RolloutResult, open_engine
+from pymlgo.rollout import (
+    Backend,
+    Engine,
+    Job,
+    PipesBackend,
+    PlainBackend,
+    PluginBackend,
+    RolloutResult,
+    Sizes,
+    open_engine,
+)
 from pymlgo.toolchain.advisor import advisor_plugin
 from pymlgo.toolchain.engine_program import engine_program
-from pymlgo.toolchain.llvm import find_llvm
+from pymlgo.toolchain.llvm import LLVM, find_llvm
 
-SAMPLE = 60
-ROUNDS = 2
+SAMPLE = 40
 
 
-def main() -> int:
-    """Print the table; 1 when two backends disagree."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One row of the table: `run` gives a module's CPU seconds and sizes; no sizes where none are made."""
+
+    name: str
+    run: Callable[[Module], tuple[float, Sizes | None]]
+    gives_sizes: bool = True
+
+
+def main(sample: int) -> int:
+    """Print the table; 1 when two ways disagree."""
     corpora = os.environ.get("PYMLGO_CORPORA")
     if not corpora:
         print("PYMLGO_CORPORA names no folder of corpora; nothing to measure")
@@ -39,40 +60,84 @@ def main() -> int:
         return 1
     modules = list(read_corpus(Path(corpora) / "train").modules)
     random.Random(1).shuffle(modules)
+    with contextlib.ExitStack() as resources:
+        return compared(modules[:sample], all_ways(llvm, engine, resources))
+
+
+def all_ways(llvm: LLVM, engine: Path, resources: contextlib.ExitStack) -> list[Way]:
+    """The rows, plain clang first; what they start ends with `resources`."""
     plugin, policy = advisor_plugin(llvm), threshold_policy()
-    jobs: list[tuple[str, Backend, bool]] = [
-        ("plain clang", PlainBackend(llvm=llvm), False),
-        ("plugin in clang, a policy", PluginBackend(llvm=llvm, plugin=plugin), True),
-        ("pipes, a policy", PipesBackend(llvm=llvm), True),
-        ("server, forked, a policy", PluginBackend(llvm=llvm, plugin=plugin, engine=engine), True),
+
+    def server(*, fork: bool) -> PluginBackend:
+        return resources.enter_context(
+            contextlib.closing(PluginBackend(llvm=llvm, plugin=plugin, engine=engine, fork=fork))
+        )
+
+    def job(backend: Backend, **wishes: bool) -> Callable[[Module], tuple[float, Sizes | None]]:
+        def run(module: Module) -> tuple[float, Sizes | None]:
+            outcome = backend.run(Job(module=module, policy=policy, **wishes))
+            return outcome.cpu_s, outcome.sizes if isinstance(outcome, RolloutResult) else None
+
+        return run
+
+    def plain(module: Module) -> tuple[float, Sizes | None]:
+        outcome = PlainBackend(llvm=llvm).run(Job(module=module))
+        return outcome.cpu_s, outcome.sizes if isinstance(outcome, RolloutResult) else None
+
+    forked, unforked = server(fork=True), server(fork=False)
+    return [
+        Way("plain clang", plain),
+        Way("plugin in clang, a policy", job(PluginBackend(llvm=llvm, plugin=plugin))),
+        Way("pipes, a policy", job(PipesBackend(llvm=llvm))),
+        Way("server, forked, a policy", job(forked)),
+        Way("server, forked, recorded", job(forked, record=True, names=True)),
+        Way("server, unforked, a policy", job(unforked)),
+        Way("server, unforked, recorded", job(unforked, record=True, names=True)),
+        Way("server, unforked, no plugin", without_object(resources.enter_context(open_engine(engine, None))), False),
+        Way(
+            "  of it, the optimizer",
+            without_object(resources.enter_context(open_engine(engine, None)), b"-emit-llvm-only"),
+            False,
+        ),
     ]
-    cpu_s: Counter[str] = Counter()
+
+
+def without_object(server: Engine, action: bytes = b"-emit-obj") -> Callable[[Module], tuple[float, Sizes | None]]:
+    """Compiles to nowhere by the bare server; `action` replaces cc1's `-emit-obj`."""
+
+    def run(module: Module) -> tuple[float, Sizes | None]:
+        command = replay_command(module, "clang", Path(os.devnull), embed=False)[2:]
+        arguments = [action if word == b"-emit-obj" else word for word in command]
+        return server.compile(arguments, limit_s=600, fork=False).cpu_s, None
+
+    return run
+
+
+def compared(modules: list[Module], ways: list[Way]) -> int:
+    """Run every way on every module, print what it took, and say whether all sizes were equal."""
+    cpu_s, here_s = dict.fromkeys((way.name for way in ways), 0.0), dict.fromkeys((way.name for way in ways), 0.0)
     wrong = 0
-    for _ in range(ROUNDS):
-        for module in modules[:SAMPLE]:
-            sizes = set()
-            for name, backend, advised in jobs:
-                outcome = backend.run(Job(module=module, policy=policy if advised else None))
-                cpu_s[name] += outcome.cpu_s
-                sizes.add(outcome.sizes if isinstance(outcome, RolloutResult) else None)
-            wrong += len(sizes) != 1
-    with open_engine(engine, None) as server, tempfile.TemporaryDirectory() as folder:
-        for fork in (True, False):
-            name = "server, forked, default" if fork else "server, unforked, default"
-            for module in modules[:SAMPLE] * ROUNDS:
-                cpu_s[name] += server.compile(arguments_of(module, folder), limit_s=600, fork=fork).cpu_s
-    plain = cpu_s["plain clang"]
-    for name, seconds in cpu_s.items():
-        print(f"{name:<28}{1000 * seconds / ROUNDS / SAMPLE:8.1f} ms a module {seconds / plain:6.2f}x plain clang")
+    for way in ways:
+        way.run(modules[0])  # servers start, and the policy is compiled
+    for module in modules:
+        sizes: set[Sizes | None] = set()
+        for way in ways:
+            start = time.process_time()
+            seconds, found = way.run(module)
+            here_s[way.name] += time.process_time() - start
+            cpu_s[way.name] += seconds
+            sizes |= {found} if way.gives_sizes else set()
+        wrong += len(sizes) != 1 or None in sizes
+    plain = cpu_s[ways[0].name]
+    print(f"{len(modules)} modules; load {os.getloadavg()[0]:.1f}")
+    print(f"{'':<28}{'ms a module':>12}{'x plain':>9}{'ms in Python':>14}")
+    for way in ways:
+        spent, here = (1000 * seconds[way.name] / len(modules) for seconds in (cpu_s, here_s))
+        print(f"{way.name:<28}{spent:12.1f}{cpu_s[way.name] / plain:9.2f}{here:14.1f}")
     if wrong:
-        print(f"{wrong} compiles gave objects of different sizes", file=sys.stderr)
+        print(f"{wrong} modules failed, or gave objects of different sizes", file=sys.stderr)
     return wrong > 0
 
 
-def arguments_of(module: Module, folder: str) -> list[bytes | str]:
-    """What the server is asked for the module's object."""
-    return replay_command(module, "clang", Path(folder, "x.o"), embed=False)[2:]
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else SAMPLE))

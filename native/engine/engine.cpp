@@ -198,12 +198,12 @@ int main(int Count, char **Values) {
   std::vector<BeginCompile> Plugins;
   for (int I = 1; I < Count; ++I) {
     void *Plugin = dlopen(Values[I], RTLD_NOW | RTLD_LOCAL);
-    if (!Plugin) {
+    void *Begin = Plugin ? dlsym(Plugin, "mlgo_begin_compile") : nullptr;
+    if (!Begin) {
       errs() << "error: " << dlerror() << "\n";
       return 1;
     }
-    if (void *Begin = dlsym(Plugin, "mlgo_begin_compile"))
-      Plugins.push_back(reinterpret_cast<BeginCompile>(Begin));
+    Plugins.push_back(reinterpret_cast<BeginCompile>(Begin));
   }
   raw_fd_ostream Out(Replies, /*shouldClose=*/true);
   serve(stdin, Out, Plugins);
