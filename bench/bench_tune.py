@@ -35,7 +35,8 @@ from pymlgo.rollout import (
 )
 from pymlgo.toolchain.advisor import advisor_plugin
 from pymlgo.toolchain.llvm import LLVM, find_llvm
-from pymlgo.train.tune import TuneResult, tune
+from pymlgo.train.tune import tune
+from pymlgo.train.tune_result import TuneResult
 
 LEAST_BYTES, MOST_BYTES = 6_000, 400_000
 """Of a module's bitcode: smaller ones have no calls, larger ones take the time of many."""

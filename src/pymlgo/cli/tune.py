@@ -13,7 +13,7 @@ from pymlgo.policy.shipped import POLICY_HELP, default_policy, find_policy
 if TYPE_CHECKING:
     from pymlgo.policy.policy import Policy
     from pymlgo.rollout import Backend
-    from pymlgo.train.tune import TuneResult
+    from pymlgo.train.tune_result import TuneResult
 
 SCHEMA = "tune-1"
 

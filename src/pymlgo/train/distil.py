@@ -28,6 +28,7 @@ from pymlgo.rollout import (
     Job,
     Outcome,
     PlainBackend,
+    RolloutFailure,
     RolloutResult,
     Sizes,
     Trajectory,
@@ -142,6 +143,8 @@ def distil(
         recording = [Job(module=module, policy=teacher, record=True) for module in (*split.train, *split.validation)]
         recorded = compiles.run(backend, recording)
         lessons = [recorded[each.name] for each in split.train if each.name in recorded]
+        if not lessons:
+            raise CorpusError(f"no module compiled with the policy: {_first_failure(compiles.outcomes)}")
         student, fitted, margin = _fit(teacher, features, lessons, shape, seed)
         note("compiling with the small policy")
         given = compiles.run(backend, [Job(module=module, policy=student) for module in split.validation])
@@ -194,6 +197,10 @@ class _Compiles:
             if isinstance(outcome, RolloutResult):
                 results[outcome.module] = outcome
         return results
+
+
+def _first_failure(outcomes: Sequence[Outcome]) -> str:
+    return next(f"{each.reason}: {each.detail}" for each in outcomes if isinstance(each, RolloutFailure))
 
 
 def _columns(teacher: Policy) -> tuple[TensorSpec, ...]:
