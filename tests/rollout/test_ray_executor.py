@@ -63,10 +63,7 @@ class Cluster:
 
     def add_node(self, cores: int, **arguments: object) -> Callable[[], None]:
         """A machine more; the result takes it away without warning."""
-        try:
-            node = self._cluster.add_node(num_cpus=cores, **STORE, **arguments)
-        except Exception:  # Ray gives its daemons 30 s, which is too little on a machine with much else to do
-            node = self._cluster.add_node(num_cpus=cores, **STORE, **arguments)
+        node = self._cluster.add_node(num_cpus=cores, **STORE, **arguments)
         return lambda: self._cluster.remove_node(node, allow_graceful=False)
 
     def shutdown(self) -> None:
@@ -79,13 +76,24 @@ def cluster() -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH")))))
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        made = Cluster()
+        made = started_cluster()
         try:
-            made.add_node(2)
             with connected(made.address, None):
                 yield made
         finally:
             made.shutdown()
+
+
+def started_cluster() -> Cluster:
+    """A cluster of two machines; Ray gives its daemons 30 s, which on a machine with much else to do is too little."""
+    try:
+        made = Cluster()
+        made.add_node(2)
+    except Exception as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"Ray does not start: {error}")
+    return made
 
 
 @pytest.fixture(scope="module")
