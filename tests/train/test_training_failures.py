@@ -24,7 +24,7 @@ from pymlgo.train.hold_out import HoldOut, hold_out
 from pymlgo.train.run_directory import EVENTS_FILE, RunDirectory
 from pymlgo.train.run_summary import summarize
 
-ES = evolution.Options(strategy="openai")
+ES = evolution.Options(strategy="openai", population=4, batch=6)
 
 
 class Failing(ImaginedExecutor):

@@ -56,7 +56,8 @@ def load_state(path: Path) -> State:
         ConfigError: it is missing, damaged, or of another version.
     """
     try:
-        with np.load(path, allow_pickle=False) as kept:
+        # From memory: numpy leaves the file open when it finds damage.
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as kept:
             facts = json.loads(kept["facts"].tobytes())
             arrays = {name.removeprefix("array_"): kept[name] for name in kept.files if name != "facts"}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
