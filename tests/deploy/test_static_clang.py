@@ -1,4 +1,4 @@
-"""A statically linked clang: advised where it exports LLVM's symbols, left alone in one line where it does not."""
+"""A statically linked clang is not deployed to, and served over the pipes; the plugin leaves it alone if it can."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from static_clang import build_static_clang  # isort: skip
 
 from pymlgo.deploy.check import check_deployment
 from pymlgo.deploy.deployment import Deployment, deploy_to_clang_config
-from pymlgo.toolchain.llvm import LLVM
+from pymlgo.errors import ToolchainError
+from pymlgo.toolchain.llvm import LLVM, find_llvm
 
 pytestmark = [pytest.mark.llvm, pytest.mark.full]
 
@@ -50,35 +51,40 @@ def _object(clang: Path, folder: Path, *flags: str) -> tuple[bytes, str]:
 
 
 @pytest.mark.spec("deploy.static-clang")
-def test_the_plugin_in_a_static_clang(
+def test_it_is_not_deployed_to(static_clang: tuple[Path, bool], deployment: Deployment, tmp_path: Path) -> None:
+    clang, _ = static_clang
+    with pytest.raises(ToolchainError, match="linked statically"):
+        deploy_to_clang_config(
+            tmp_path / "d", llvm=find_llvm(clang=clang), policies=[Path(deployment.policies[0].source)]
+        )
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.spec("deploy.static-clang")
+def test_a_plugin_that_meets_a_second_llvm_stays_away(
     static_clang: tuple[Path, bool], llvm: LLVM, deployment: Deployment, tmp_path: Path
 ) -> None:
     clang, exported = static_clang
-    plain, _ = _object(llvm.clang, tmp_path)
-    advised, _ = _object(llvm.clang, tmp_path, f"--config={deployment.config}")
-    assert plain != advised
-    assert _object(clang, tmp_path) == (plain, "")
-    data, said = _object(clang, tmp_path, f"--config={deployment.config}")
-    check = check_deployment(deployment, clang=clang)
-    assert check.works == exported
     if exported:
-        assert (data, said) == (advised, "")
-    else:
-        assert data == plain
-        assert said == (
-            "warning: mlgo: plugin: this compiler has an LLVM of its own, which it does not share; "
-            "LLVM's default decides\n"
-        )
-        assert not check.active
-        assert check.explanation is not None
-        assert "linked statically" in check.explanation
+        pytest.skip("with exported symbols both LLVMs share their global objects, and it may crash when it ends")
+    plain, _ = _object(llvm.clang, tmp_path)
+    data, said = _object(clang, tmp_path, f"--config={deployment.config}")
+    assert data == plain
+    assert said == (
+        "warning: mlgo: plugin: this compiler has an LLVM of its own, which it does not share; LLVM's default decides\n"
+    )
+    check = check_deployment(deployment, clang=clang)
+    assert not check.works
+    assert not check.active
+    assert check.explanation is not None
+    assert "linked statically" in check.explanation
 
 
 @pytest.mark.spec("deploy.static-clang")
 def test_the_wrapper_of_a_static_clang(
     static_clang: tuple[Path, bool], llvm: LLVM, deployment: Deployment, tmp_path: Path
 ) -> None:
-    # Where the plugin cannot advise the pipes do, to the same object.
+    # The pipes advise it, to the same object.
     clang, _ = static_clang
     advised, _ = _object(llvm.clang, tmp_path, f"--config={deployment.config}")
     mlgo = Path(sys.executable).with_name("mlgo")

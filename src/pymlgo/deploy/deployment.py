@@ -10,9 +10,10 @@ from pathlib import Path
 
 from pymlgo.atomic_file import write_bytes, write_text
 from pymlgo.emit import compile_policy
-from pymlgo.errors import ConfigError, PolicyError
+from pymlgo.errors import ConfigError, PolicyError, ToolchainError
 from pymlgo.policy.directory import load_policy
 from pymlgo.toolchain.advisor import advisor_plugin
+from pymlgo.toolchain.identity import is_linked_statically
 from pymlgo.toolchain.llvm import LLVM
 
 CONFIG_FILE = "mlgo.cfg"
@@ -83,7 +84,8 @@ def deploy_to_clang_config(
 
     Raises:
         PolicyError: a policy cannot be read or compiled, or two are for one problem.
-        ToolchainError: there is no plugin for this LLVM, or no C++ compiler for the policies.
+        ToolchainError: no plugin is for this LLVM, its clang is linked statically, or there is no C++ compiler for the
+            policies.
         ConfigError: nothing to deploy, or `link_time` with an LLVM whose configuration files hold no linker flags.
     """
     if not policies and overrides is None:
@@ -95,6 +97,7 @@ def deploy_to_clang_config(
             f"configuration files of LLVM {llvm.major} hold no linker flags",
             hint=f"give the linker -Wl,--load-pass-plugin={folder}/{advisor_plugin(llvm).name} yourself",
         )
+    require_shared_llvm(llvm)
     folder = folder.absolute()
     plugin = advisor_plugin(llvm)
     write_bytes(folder / plugin.name, plugin.read_bytes())
@@ -110,6 +113,19 @@ def deploy_to_clang_config(
     deployment = _described(folder, llvm, deployed, overrides is not None)
     _write_description(deployment)
     return deployment
+
+
+def require_shared_llvm(llvm: LLVM) -> None:
+    """Refuse a clang into which a plugin would bring a second LLVM, at best in vain.
+
+    Raises:
+        ToolchainError: it is linked statically.
+    """
+    if is_linked_statically(llvm.clang):
+        raise ToolchainError(
+            f"{llvm.clang} is linked statically: a plugin cannot advise it",
+            hint="mlgo clang serves it over the interactive channel; Debian and apt.llvm.org have shared libraries",
+        )
 
 
 def read_deployment(folder: Path) -> Deployment:

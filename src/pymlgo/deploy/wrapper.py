@@ -12,7 +12,13 @@ from pathlib import Path
 from pymlgo.channel import Advise, host
 from pymlgo.deploy.check import check_deployment
 from pymlgo.deploy.command import parse_compile
-from pymlgo.deploy.deployment import DESCRIPTION_FILE, Deployment, deploy_to_clang_config, read_deployment
+from pymlgo.deploy.deployment import (
+    DESCRIPTION_FILE,
+    Deployment,
+    deploy_to_clang_config,
+    read_deployment,
+    require_shared_llvm,
+)
 from pymlgo.deploy.known_command import entry_file, entry_key, known_command, launcher_program, remember
 from pymlgo.deploy.never_worse import KEPT_FILE, Kept, compile_never_worse, save_kept
 from pymlgo.errors import MLGOError, PolicyError, ToolchainError
@@ -134,6 +140,7 @@ def deployed(advice: Advice, llvm: LLVM) -> Deployment:
     """
     if (known := known_command(advice.key)) and known[0] == str(llvm.clang):
         return read_deployment(Path(known[1].removeprefix("--config=")).parent)
+    require_shared_llvm(llvm)
     deployment = _deployment(advice, llvm)
     check = check_deployment(deployment, clang=llvm.clang)
     if not check.compiled or not check.active:

@@ -104,6 +104,17 @@ def _hashed(named: Path, entry: Path) -> str:
     return identity
 
 
+def is_linked_statically(compiler: Path) -> bool:
+    """True where the compiler, or the one behind a wrapper, loads no library of LLVM: it holds its LLVM itself."""
+    program = str(compiler.resolve())
+    if _compiler_libraries(program):
+        return False
+    if behind := _compiler_behind(compiler.absolute()):
+        return not _compiler_libraries(behind)
+    with Path(program).open("rb") as stream:
+        return stream.read(4) == b"\x7fELF"
+
+
 def _compiler_behind(wrapper: Path) -> str | None:
     """The compiler that a wrapper runs, which a clang names when it is asked for its commands."""
     try:
