@@ -15,7 +15,7 @@ decimals: a difference ends the run with exit code 1.
 - machine code: generated integer code for AArch64, from .mir text. The tool crashes on most other code, and looks the
   registers of all functions up in the first one's table, so its numbers are not compared here; the tests do.
 - growth: peak memory of `mlgo embed --level instruction` over 8 modules of one size and over 24, IR and machine code.
-  Where 24 take a tenth more, the run ends with exit code 1.
+  Where 24 take 20 MiB more (the vectors of 16 IR modules are 85), the run ends with exit code 1.
 
 With a source, a corpus and PyPI's package it takes four minutes of CPU; `--quick` leaves out the tool's instruction
 level, which is most of that.
@@ -52,6 +52,7 @@ from pymlgo.embed.tool import IR2VecTool
 from pymlgo.toolchain.llvm import find_llvm
 
 DIMENSION = 75
+GROWTH_MIB = 20
 FUNCTION = """
 static int table_N[16];
 int work_N(int *p, int n, double f) {{
@@ -295,7 +296,7 @@ def bench_growth(folder: Path) -> bool:
         command = [sys.executable, "-m", "pymlgo.cli.main", "embed", verb, "--level=instruction", "-j1"]
         few, many = (peak_mib(*command, *[module] * count, "-o", folder / "rows.npz") for count in (8, 24))
         print(f"{verb + ': 8 modules, 24 modules':44}{few:12.1f}{many:12.1f}")
-        bounded &= many < 1.1 * few
+        bounded &= many < few + GROWTH_MIB
     return bounded
 
 
