@@ -87,7 +87,7 @@ _BITCODE = re.compile(
     rb"|end of file|expected top-level entity|single module|can't skip|Cannot skip)",
     re.IGNORECASE,
 )
-_CRASH = re.compile(rb"PLEASE submit a bug report|LLVM ERROR:|Stack dump:")
+_CRASH = re.compile(rb"PLEASE submit a bug report|LLVM ERROR:|Stack dump:|the compile server died")
 
 
 def failure_reason(returncode: int, stderr: bytes) -> tuple[str, str]:

@@ -170,7 +170,8 @@ class PluginBackend:
             if self.fork:
                 raise
             code = -signal.SIGKILL if lost.returncode is None else lost.returncode
-            return Compiled(returncode=code, timed_out=lost.silent, stderr=b"", cpu_s=0.0)
+            spent = self.limit_s if lost.silent else 0.0
+            return Compiled(returncode=code, timed_out=lost.silent, stderr=str(lost).encode(), cpu_s=spent)
 
     def _spawn(self, command: Sequence[bytes | str]) -> Compiled:
         try:
