@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pymlgo.corpus.description import Module, read_corpus
 from pymlgo.corpus.replay import replay_command
+from pymlgo.errors import ToolchainError
 from pymlgo.policy.shapes import threshold_policy
 from pymlgo.rollout import (
     Backend,
@@ -68,37 +69,30 @@ def all_ways(llvm: LLVM, engine: Path, resources: contextlib.ExitStack) -> list[
     """The rows, plain clang first; what they start ends with `resources`."""
     plugin, policy = advisor_plugin(llvm), threshold_policy()
 
-    def server(*, fork: bool) -> PluginBackend:
-        return resources.enter_context(
-            contextlib.closing(PluginBackend(llvm=llvm, plugin=plugin, engine=engine, fork=fork))
-        )
-
-    def job(backend: Backend, **wishes: bool) -> Callable[[Module], tuple[float, Sizes | None]]:
+    def job(
+        backend: Backend, *, advised: bool = True, record: bool = False
+    ) -> Callable[[Module], tuple[float, Sizes | None]]:
         def run(module: Module) -> tuple[float, Sizes | None]:
-            outcome = backend.run(Job(module=module, policy=policy, **wishes))
+            asked = Job(module=module, policy=policy if advised else None, record=record, names=record)
+            outcome = backend.run(asked)
             return outcome.cpu_s, outcome.sizes if isinstance(outcome, RolloutResult) else None
 
         return run
 
-    def plain(module: Module) -> tuple[float, Sizes | None]:
-        outcome = PlainBackend(llvm=llvm).run(Job(module=module))
-        return outcome.cpu_s, outcome.sizes if isinstance(outcome, RolloutResult) else None
-
-    forked, unforked = server(fork=True), server(fork=False)
+    forked, unforked = (PluginBackend(llvm=llvm, plugin=plugin, engine=engine, fork=fork) for fork in (True, False))
+    resources.callback(forked.close)
+    resources.callback(unforked.close)
+    bare, optimizer = (resources.enter_context(open_engine(engine, None)) for _ in range(2))
     return [
-        Way("plain clang", plain),
+        Way("plain clang", job(PlainBackend(llvm=llvm), advised=False)),
         Way("plugin in clang, a policy", job(PluginBackend(llvm=llvm, plugin=plugin))),
         Way("pipes, a policy", job(PipesBackend(llvm=llvm))),
         Way("server, forked, a policy", job(forked)),
-        Way("server, forked, recorded", job(forked, record=True, names=True)),
+        Way("server, forked, recorded", job(forked, record=True)),
         Way("server, unforked, a policy", job(unforked)),
-        Way("server, unforked, recorded", job(unforked, record=True, names=True)),
-        Way("server, unforked, no plugin", without_object(resources.enter_context(open_engine(engine, None))), False),
-        Way(
-            "  of it, the optimizer",
-            without_object(resources.enter_context(open_engine(engine, None)), b"-emit-llvm-only"),
-            False,
-        ),
+        Way("server, unforked, recorded", job(unforked, record=True)),
+        Way("server, unforked, no plugin", without_object(bare), False),
+        Way("  of it, the optimizer", without_object(optimizer, b"-emit-llvm-only"), False),
     ]
 
 
@@ -108,7 +102,10 @@ def without_object(server: Engine, action: bytes = b"-emit-obj") -> Callable[[Mo
     def run(module: Module) -> tuple[float, Sizes | None]:
         command = replay_command(module, "clang", Path(os.devnull), embed=False)[2:]
         arguments = [action if word == b"-emit-obj" else word for word in command]
-        return server.compile(arguments, limit_s=600, fork=False).cpu_s, None
+        done = server.compile(arguments, limit_s=600, fork=False)
+        if done.returncode:
+            raise ToolchainError(f"{module.name} does not compile: {done.stderr.decode(errors='replace')}")
+        return done.cpu_s, None
 
     return run
 
