@@ -15,15 +15,17 @@ from pymlgo.corpus.description import Corpus, Description, write_description
 from pymlgo.errors import ConfigError, CorpusError
 from pymlgo.evaluate import evaluate
 from pymlgo.policy.directory import load_policy
-from pymlgo.policy.shapes import InliningRule
+from pymlgo.policy.shapes import INLINING_ADVICE, InliningRule, constant_policy
 from pymlgo.rollout import Backend, Executor, Job, LocalExecutor, Outcome, PipesBackend
 from pymlgo.tensor_spec import TensorSpec
 from pymlgo.toolchain.llvm import LLVM, find_llvm
-from pymlgo.train import Options, TrainRequest, TrainResult, train
+from pymlgo.train import Options, TrainRequest, TrainResult, evolution, imitation, ppo, train
+from pymlgo.train.algorithms import AlgorithmOptions, algorithm_name
 from pymlgo.train.checkpoint import load_state
 from pymlgo.train.flip_regression import make_plan
 from pymlgo.train.hold_out import hold_out
 from pymlgo.train.run_directory import RunDirectory
+from pymlgo.train.run_summary import summarize
 from pymlgo.train.trees import TreeLearner
 from tiny_corpus import make_corpus
 
@@ -238,7 +240,10 @@ def test_the_command_line_trains(corpus: Corpus, tmp_path: Path, run_mlgo) -> No
     ("flags", "code", "message"),
     [
         (("--max-compiles", "3"), 2, "too few"),
-        (("--rounds", "0"), 2, "--rounds must be at least 1"),
+        (("--rounds", "0"), 2, "must be at least 1"),
+        (("--strategy", "cma"), 2, "--strategy is not for flip-regression, but for es"),
+        (("--algorithm", "es", "--population", "3"), 2, "even number"),
+        (("--from", "no-such-policy"), 1, "no-such-policy"),
         (("--validation-share", "1"), 2, "--validation-share"),
         (("--budget", "soon"), 2, "expected a time"),
         (("--clang", "no-such-clang"), 3, "no program"),
@@ -252,6 +257,33 @@ def test_bad_arguments_are_named(
     assert found[0] == code
     assert message in found[2]
     assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        evolution.Options(strategy="openai", shape="mlp", population=4, batch=2),
+        imitation.Options(rounds=1, sweeps=2),
+        ppo.Options(batch=4),
+    ],
+    ids=algorithm_name,
+)
+def test_every_algorithm_works_with_a_real_clang(
+    options: AlgorithmOptions, corpus: Corpus, llvm: LLVM, pool: LocalExecutor, tmp_path: Path
+) -> None:
+    if isinstance(options, ppo.Options):
+        pytest.importorskip("torch")
+    never = constant_policy("inlining", INLINING_ADVICE, 0)
+    result = trained(corpus, tmp_path, llvm, pool, options=options, max_compiles=40, start=never)
+    assert result.algorithm == algorithm_name(options)
+    assert result.failures == {}
+    assert result.compiles <= 40 + result.validation_modules
+    assert result.candidates[0].details == {"start": True}
+    assert len(result.candidates) > 1
+    assert result.text_change_percent == min(each.text_change_percent for each in result.candidates)
+    assert summarize(RunDirectory(result.run)).best_text_change_percent == result.text_change_percent
+    with pytest.raises(ConfigError, match="algorithm"):
+        trained(corpus, tmp_path, llvm, pool, resume=result.run)
 
 
 def test_a_corpus_without_decisions_is_an_error(

@@ -71,7 +71,7 @@ class Workshop:
         self._executor = executor
         self._backend = backend
         self._validation = validation
-        self._advance, self.note = shown
+        self._advance, self._note = shown
         self.budget = budget
         self.start = start
         self.judged: list[Judged] = []
@@ -98,6 +98,10 @@ class Workshop:
         yield {"event": "defaults", "modules": len(self._validation.defaults)}
         if self.start is not None and not self.judged:
             yield self.judge(self.start, round=0, start=True)
+
+    def note(self, text: str) -> None:
+        """Show what is going on, and the best so far, beside the progress bar."""
+        self._note(f"{text}; best {self.best_change_percent:+.2f} %" if self.judged else text)
 
     def compile(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
         """Each job's number and outcome, as they finish; leaving early stops what is still running."""
