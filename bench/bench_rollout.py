@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -112,7 +113,8 @@ def without_object(server: Engine, action: bytes = b"-emit-obj") -> Callable[[Mo
 
 def compared(modules: list[Module], ways: list[Way]) -> int:
     """Run every way on every module, print what it took, and say whether all sizes were equal."""
-    cpu_s, here_s = dict.fromkeys((way.name for way in ways), 0.0), dict.fromkeys((way.name for way in ways), 0.0)
+    cpu_s: dict[str, list[float]] = {way.name: [] for way in ways}
+    here_s = dict.fromkeys(cpu_s, 0.0)
     wrong = 0
     for way in ways:
         way.run(modules[0])  # servers start, and the policy is compiled
@@ -122,15 +124,18 @@ def compared(modules: list[Module], ways: list[Way]) -> int:
             start = time.process_time()
             seconds, found = way.run(module)
             here_s[way.name] += time.process_time() - start
-            cpu_s[way.name] += seconds
+            cpu_s[way.name].append(seconds)
             sizes |= {found} if way.gives_sizes else set()
         wrong += len(sizes) != 1 or None in sizes
     plain = cpu_s[ways[0].name]
-    print(f"{len(modules)} modules; load {os.getloadavg()[0]:.1f}")
-    print(f"{'':<28}{'ms a module':>12}{'x plain':>9}{'ms in Python':>14}")
+    print(
+        f"{len(modules)} modules, load {os.getloadavg()[0]:.1f}; x: times plain clang, in all and for the median module"
+    )
+    print(f"{'':<28}{'ms a module':>12}{'x':>8}{'x, median':>11}{'ms in Python':>14}")
     for way in ways:
-        spent, here = (1000 * seconds[way.name] / len(modules) for seconds in (cpu_s, here_s))
-        print(f"{way.name:<28}{spent:12.1f}{cpu_s[way.name] / plain:9.2f}{here:14.1f}")
+        spent, here = (1000 * seconds / len(modules) for seconds in (sum(cpu_s[way.name]), here_s[way.name]))
+        median = statistics.median(mine / theirs for mine, theirs in zip(cpu_s[way.name], plain, strict=True))
+        print(f"{way.name:<28}{spent:12.1f}{sum(cpu_s[way.name]) / sum(plain):8.2f}{median:11.2f}{here:14.1f}")
     if wrong:
         print(f"{wrong} modules failed, or gave objects of different sizes", file=sys.stderr)
     return wrong > 0
