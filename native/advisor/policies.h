@@ -1,4 +1,4 @@
-// The policies and overrides that the options name, loaded once per process.
+// The policies and overrides that the options name, loaded once per compile.
 #pragma once
 
 #include "compiled_policy.h"
