@@ -22,7 +22,7 @@ bool logIsWanted(StringRef Problem) {
 
 std::unique_ptr<LogFile> LogFile::create(StringRef Problem, StringRef Module,
                                          const std::vector<TensorSpec> &Features,
-                                         std::optional<TensorSpec> Score) {
+                                         const std::optional<TensorSpec> &Score) {
   static std::atomic<unsigned> Count{0};
   std::string Stem = advisorOptions().LogFolder + "/" + Problem.str() + "-" + utostr(::getpid()) + "-" +
                      utostr(Count.fetch_add(1));

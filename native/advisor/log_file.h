@@ -26,7 +26,7 @@ public:
   /// be written: then a warning was given.
   static std::unique_ptr<LogFile> create(llvm::StringRef Problem, llvm::StringRef Module,
                                          const std::vector<llvm::TensorSpec> &Features,
-                                         std::optional<llvm::TensorSpec> Score);
+                                         const std::optional<llvm::TensorSpec> &Score);
 
   void context(llvm::StringRef Name);
   /// Appends an observation; `Tensors` are as many as the features.

@@ -7,6 +7,8 @@
 
 NB_MODULE(_native, module) {
   module.doc() = "pymlgo's C++ core: reads modules with the LLVM it was built for and adds up embeddings.";
+  // This registers a type, and the object is not needed.
+  // NOLINTNEXTLINE(bugprone-unused-raii,bugprone-throw-keyword-missing)
   nb::exception<mlgo::ReadError>(module, "ReadError", PyExc_ValueError);
   bindEntities(module);
   bindWalk(module);

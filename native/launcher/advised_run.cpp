@@ -12,8 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 namespace mlgo {
 
 static constexpr char ReportVariable[] = "PYMLGO_REPORT", Crash[] = "\"event\":\"crash\"";
