@@ -39,7 +39,7 @@ from pymlgo.toolchain.llvm import LLVM, find_llvm
 from pymlgo.train import Options, TrainRequest, train
 from tiny_corpus import make_corpus
 
-ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),  # two clusters at a time would be too much for a small machine
