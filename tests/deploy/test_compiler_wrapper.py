@@ -97,7 +97,6 @@ def test_a_deployment_is_a_policy(wrapper: Wrapper, llvm: LLVM, policy: Path) ->
 @pytest.mark.spec("deploy.wrapper-falls-back")
 def test_it_is_plain_clang_where_there_is_no_advice(wrapper: Wrapper, llvm: LLVM, tmp_path: Path) -> None:
     for options in (
-        (),
         ("--policy", tmp_path / "missing"),
         ("--policy", alien_directory(tmp_path / "alien")),
         ("--overrides", tmp_path / "missing"),
@@ -106,6 +105,16 @@ def test_it_is_plain_clang_where_there_is_no_advice(wrapper: Wrapper, llvm: LLVM
         assert done.returncode == 0, done.stderr
         assert [line for line in done.stderr.splitlines() if line.startswith("mlgo: compiling without advice: ")]
         assert (wrapper.folder / "x.o").read_bytes() == _plain(llvm, wrapper.folder)
+
+
+@pytest.mark.llvm
+@pytest.mark.spec("deploy.wrapper-falls-back")
+def test_no_policy_is_named_and_none_is_for_the_level(wrapper: Wrapper, llvm: LLVM) -> None:
+    for _ in range(2):  # the long way, then the short one
+        done = wrapper("--clang", llvm.clang, "--", "-O1", "-c", "x.c")
+        assert done.returncode == 0
+        assert done.stderr.startswith("mlgo: compiling without advice: no policy is named")
+        assert (wrapper.folder / "x.o").exists()
 
 
 @pytest.mark.llvm
