@@ -36,9 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--problems", default="", metavar="LIST", help="what the overrides are about (default: inlining)"
     )
-    parser.add_argument(
-        "--vocabulary", type=Path, metavar="FILE", help="of IR2Vec, for policies that take embeddings"
-    )
+    parser.add_argument("--vocabulary", type=Path, metavar="FILE", help="of IR2Vec, for policies that take embeddings")
     parser.add_argument(
         "--clang", metavar="CLANG", help="the clang that will use it (default: the newest with a plugin)"
     )

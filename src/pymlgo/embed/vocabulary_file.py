@@ -103,10 +103,7 @@ def vocabulary_text(
     own = {"schema": OWN_SCHEMA, "layout": dict(layout), "provenance": dict(provenance)}
     parts = [f'"{OWN_KEY}": {json.dumps(own, ensure_ascii=False, allow_nan=False)}']
     for name, section in sections.items():
-        rows = (
-            f"  {json.dumps(key)}: {compact(section.rows[row].tolist())}"
-            for key, row in section.index.items()
-        )
+        rows = (f"  {json.dumps(key)}: {compact(section.rows[row].tolist())}" for key, row in section.index.items())
         parts.append(f'"{name}": {{\n' + ",\n".join(rows) + "\n}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
