@@ -170,7 +170,7 @@ def read_ir(data: bytes, name: str, definitions: bool = True, loops: bool = Fals
     Read bitcode or text in this process; a module that LLVM cannot stand ends it.
     """
 
-def read_mir(data: bytes, name: str) -> Walk:
+def read_mir(data: bytes, name: str, loops: bool = False, regions: bool = False) -> Walk:
     """Read .mir text in this process."""
 
 def embed_instructions(walk: Walk, table: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], kind: int, begin: int, end: int, out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')]) -> None:

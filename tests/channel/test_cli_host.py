@@ -99,7 +99,7 @@ def test_nothing_asked_is_nothing_recorded(run_mlgo: RunMlgo, clang22: Path, tmp
         (["--core", "4095", "--", "clang-22", "-c", "x.c"], 1, "core 4095 is not open to this process"),
         (["--", "no-such-clang"], 3, "no-such-clang"),
         (["--", "clang-14", "-c", "x.c"], 3, "no interactive channel"),
-        (["--policy", "gone", "--", "clang-22"], 1, "gone: no policy directory"),
+        (["--policy", "gone", "--", "clang-22"], 1, "there is no policy 'gone'"),
         (["--channel-base", "gone/ch"], 1, "gone/ch.in cannot be made"),
         (["--policy", "p", "--default", "--", "clang-22"], 2, "not allowed with"),
         (["--problem", "spilling"], 2, "invalid choice"),

@@ -103,13 +103,13 @@ class Conversation:
         """
         if inspect.getgeneratorstate(self._observations) == inspect.GEN_CLOSED:
             self._observations = self._reader.observations()
-        header: Header | None = None
+        introduced = 0
         advise: Advise = _no_compiler
         reply = self._reply
         for observation in self._observations:
-            if observation.header is not header:
-                header = observation.header
-                advise = on_header(header)
+            if self.headers != introduced:  # another compiler may send an equal header
+                introduced = self.headers
+                advise = on_header(observation.header)
             reply(observation, advise(observation))
 
     def is_waiting(self) -> bool:

@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "       mlgo host [--policy POLICY | --default] [--problem P] [--record LOG] --channel-base NAME [options]"
     )
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--policy", type=find_policy, metavar="POLICY", help=f"answer with {POLICY_HELP}")
+    who.add_argument("--policy", metavar="POLICY", help=f"answer with {POLICY_HELP}")
     who.add_argument("--default", action="store_true", help="answer with what LLVM would do itself (inlining only)")
     parser.add_argument("--problem", choices=PROBLEM_NAMES, help="which decision (default: the policy's, or inlining)")
     parser.add_argument("--record", type=Path, metavar="LOG", help="write features and advice to a training log")
@@ -135,7 +135,7 @@ def _answers(arguments: argparse.Namespace) -> tuple[Problem, AdviseFor]:
         return problem, lambda header: default_advice(problem, header)
     from pymlgo.policy.directory import load_policy
 
-    policy = load_policy(arguments.policy)
+    policy = load_policy(find_policy(arguments.policy))
     if arguments.problem not in (None, policy.problem):
         raise PolicyError(
             f"{arguments.policy}: the policy decides {policy.problem}, not {arguments.problem}",

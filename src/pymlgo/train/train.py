@@ -168,7 +168,7 @@ def train(
         fell_back=workshop.fell_back,
         text_change_percent=best.text_change_percent if best else 0.0,
         berkeley_change_percent=best.berkeley_change_percent if best else 0.0,
-        validation_projects=best.projects if best else dict.fromkeys(split.validation_projects, 0.0),
+        validation_projects=best.projects if best else dict.fromkeys(_projects(plan.validation), 0.0),
         validated_by_project=split.by_project,
         train_modules=len(plan.train),
         validation_modules=len(plan.validation),
@@ -245,9 +245,13 @@ def _provenance(run: RunDirectory, settings: Mapping[str, Setting], split: HoldO
         "made_by": "mlgo train",
         "run": run.path.name,
         **{key: settings[key] for key in kept if settings.get(key) is not None},
-        "train_projects": sorted({project_of(each.name) for each in split.train}),
+        "train_projects": _projects(split.train),
         "validation_projects": list(split.validation_projects),
     }
+
+
+def _projects(modules: Sequence[Module]) -> list[str]:
+    return sorted({project_of(each.name) for each in modules})
 
 
 def corpus_digest(modules: Sequence[Module]) -> str:

@@ -36,8 +36,8 @@ class Judged:
     """
 
     round: int
-    compiles: int
-    cpu_s: float = field(compare=False)  # equal runs do not cost the same
+    compiles: int = field(compare=False)  # what is equal may have cost more: a resumed run repeats a base sweep
+    cpu_s: float = field(compare=False)
     text_change_percent: float
     berkeley_change_percent: float
     projects: Mapping[str, float]
