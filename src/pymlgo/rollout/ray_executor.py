@@ -82,6 +82,7 @@ class RayExecutor:
         if isinstance(jobs, Sequence) and not jobs:
             return
         queue = _Queue(jobs)
+        self._job_s = CALL_S  # other jobs than the last run's, which may have been short
         carried = self._depot.number_of_backend(backend)
         try:
             while not queue.is_empty or any(worker.batch for worker in self._pool):
