@@ -158,6 +158,7 @@ def install_peer() -> Path:
 
 def measure(command: list[object], environment: dict[str, str]) -> Cost:
     """Run a command in a child of its own, so that the peak memory is not that of an earlier one."""
+    handle, report = tempfile.mkstemp(prefix="bench-extract-")
     started = time.monotonic()
     child = os.fork()
     if not child:
@@ -165,15 +166,16 @@ def measure(command: list[object], environment: dict[str, str]) -> Cost:
             [str(each) for each in command], env=environment, check=False, stderr=subprocess.DEVNULL
         ).returncode
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        Path(f"/tmp/bench-extract-{os.getpid()}").write_text(f"{usage.ru_utime + usage.ru_stime} {usage.ru_maxrss}")
+        os.write(handle, f"{usage.ru_utime + usage.ru_stime} {usage.ru_maxrss}".encode())
         os._exit(code)
     _, status = os.waitpid(child, 0)
     wall_s = time.monotonic() - started
+    said = Path(report).read_text()
+    os.close(handle)
+    Path(report).unlink()
     if status:
         raise SystemExit(f"failed: {command}")
-    report = Path(f"/tmp/bench-extract-{child}")
-    cpu_s, peak_kib = report.read_text().split()
-    report.unlink()
+    cpu_s, peak_kib = said.split()
     return Cost(float(cpu_s), wall_s, int(peak_kib) / 1024)
 
 

@@ -22,7 +22,7 @@ def load_config(schema: type[T], file: Path | None, flags: Mapping[str, object])
     Raises:
         ConfigError: the file is unreadable or no TOML, a key is unknown, or a value has the wrong type.
     """
-    values = _read_toml(file) if file else {}
+    values = read_toml(file) if file else {}
     _check_keys(schema, values, file)
     values |= {key: value for key, value in flags.items() if value is not None}
     hints = typing.get_type_hints(schema)
@@ -33,7 +33,12 @@ def load_config(schema: type[T], file: Path | None, flags: Mapping[str, object])
         raise ConfigError(str(error), file=file) from error
 
 
-def _read_toml(file: Path) -> dict[str, Any]:
+def read_toml(file: Path) -> dict[str, Any]:
+    """What the TOML `file` says.
+
+    Raises:
+        ConfigError: it is unreadable, or no TOML.
+    """
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pymlgo.cli.executors import add_executor_arguments, chosen_executor
+from pymlgo.cli.executors import add_backend_argument, add_executor_arguments, chosen_executor
 from pymlgo.cli.json_output import print_json
 from pymlgo.policy.shipped import POLICY_HELP, find_policy
 
@@ -17,11 +17,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("policy", help=f"{POLICY_HELP}, or 'default' for LLVM's own decisions (changes nothing)")
     parser.add_argument("--corpus", type=Path, required=True, help="the corpus to measure on")
     parser.add_argument("--clang", help="clang, or the name of one (default: the newest LLVM)")
-    parser.add_argument(
-        "--backend",
-        choices=("fastest", "stock", "engine", "plugin", "pipes"),
-        default="stock",
-        help="what compiles with the policy (default: stock clang, with the advisor plugin where there is one)",
+    add_backend_argument(
+        parser, "what compiles with the policy; stock is clang itself, with the plugin if it may", default="stock"
     )
     add_executor_arguments(parser)
     parser.add_argument(

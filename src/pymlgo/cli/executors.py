@@ -1,4 +1,4 @@
-"""Where compiles run: the same arguments for every verb that runs many."""
+"""What compiles, and where: the same arguments for every verb that runs many compiles."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pymlgo.rollout import LocalExecutor, RayExecutor
+
+
+def add_backend_argument(parser: argparse.ArgumentParser, purpose: str, *, default: str = "fastest") -> None:
+    """`--backend`, for `rollout.choice.chosen_backend`."""
+    parser.add_argument(
+        "--backend",
+        choices=("fastest", "stock", "engine", "plugin", "pipes"),
+        default=default,
+        help=f"{purpose} (default: {default})",
+    )
 
 
 def add_executor_arguments(parser: argparse.ArgumentParser) -> None:

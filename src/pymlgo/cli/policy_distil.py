@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pymlgo.cli.executors import add_executor_arguments, chosen_executor
+from pymlgo.cli.executors import add_backend_argument, add_executor_arguments, chosen_executor
 from pymlgo.cli.json_output import print_json
 from pymlgo.policy.shipped import POLICY_HELP, find_policy
 
@@ -30,12 +30,7 @@ def distil_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="the policy directory to write")
     parser.add_argument("--seed", type=int, default=1, help="of the projects held out, and of the fit (1)")
     parser.add_argument("--clang", help="clang, or the name of one (default: the newest LLVM)")
-    parser.add_argument(
-        "--backend",
-        choices=("fastest", "stock", "engine", "plugin", "pipes"),
-        default="fastest",
-        help="what compiles (default: fastest)",
-    )
+    add_backend_argument(parser, "what compiles")
     add_executor_arguments(parser)
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pymlgo.cli.executors import add_executor_arguments, chosen_executor
+from pymlgo.cli.executors import add_backend_argument, add_executor_arguments, chosen_executor
 from pymlgo.cli.json_output import print_json
 
 if TYPE_CHECKING:
@@ -62,12 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _configure_algorithms(parser.add_argument_group("algorithms"))
     parser.add_argument("--clang", help="clang, or the name of one (default: the newest LLVM)")
-    parser.add_argument(
-        "--backend",
-        choices=("fastest", "stock", "engine", "plugin", "pipes"),
-        default="fastest",
-        help="what compiles; engine and plugin offer more features than the pipes (default: fastest)",
-    )
+    add_backend_argument(parser, "what compiles; engine and plugin offer more features than the pipes")
     add_executor_arguments(parser)
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run's folder")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pymlgo.cli.executors import add_executor_arguments, chosen_executor
+from pymlgo.cli.executors import add_backend_argument, add_executor_arguments, chosen_executor
 from pymlgo.cli.json_output import print_json
 from pymlgo.policy.shipped import POLICY_HELP, default_policy, find_policy
 
@@ -41,12 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="of what is flipped when (1)")
     parser.add_argument("--modules", metavar="RE", help="only modules whose name this matches")
     parser.add_argument("--clang", help="clang, or the name of one (default: the newest LLVM)")
-    parser.add_argument(
-        "--backend",
-        choices=("fastest", "stock", "engine", "plugin", "pipes"),
-        default="fastest",
-        help="what compiles (default: fastest)",
-    )
+    add_backend_argument(parser, "what compiles")
     add_executor_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 

@@ -27,7 +27,6 @@ A recipe can also be a choice of another one's projects: `name`, `description`, 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -35,6 +34,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+from pymlgo.config import read_toml
 from pymlgo.corpus.names import is_safe_name
 from pymlgo.errors import ConfigError
 
@@ -90,7 +90,7 @@ def read_recipe(path: Path | str) -> Recipe:
         ConfigError: it cannot be read, or a key is missing, unknown or of the wrong type.
     """
     file = Path(path)
-    found = _toml(file)
+    found = read_toml(file)
     if "base" in found:
         return _choice(found, file)
     projects = found.pop("project", [])
@@ -121,20 +121,11 @@ def chosen_projects(recipe: Recipe, only: Sequence[str]) -> list[Project]:
     return [each for each in recipe.projects if not only or each.name in only]
 
 
-def _toml(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=file) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"is not TOML: {error}", file=file) from error
-
-
 def _choice(found: Mapping[str, object], file: Path) -> Recipe:
     """The recipe that takes some projects of another."""
     values = _checked(found, _Choice, file, "", optional={"description": ""})
     base_file = file.parent / values["base"]
-    if "base" in _toml(base_file):
+    if "base" in read_toml(base_file):
         raise ConfigError("is itself a choice of another recipe's projects", file=base_file, key="base")
     base = read_recipe(base_file)
     chosen = tuple(chosen_projects(base, values["only"]))

@@ -30,14 +30,13 @@ from pymlgo.corpus.description import Module
 from pymlgo.corpus.names import project_of
 from pymlgo.errors import CorpusError
 from pymlgo.policy.policy import Policy
-from pymlgo.policy.shapes import InliningRule
 from pymlgo.rollout import Job, RolloutResult, Trajectory
 from pymlgo.tensor_spec import TensorSpec
 from pymlgo.train.attribution import attribute
 from pymlgo.train.checkpoint import State
 from pymlgo.train.flips import Flip, FlipPlanner
 from pymlgo.train.labels import LabelCollector, Labels
-from pymlgo.train.models import learner_named
+from pymlgo.train.models import learnable, learner_named
 from pymlgo.train.plan import drawn
 from pymlgo.train.selection import MARGINS, ModuleFacts, Trial, compare, project_folds, rows_of
 from pymlgo.train.workshop import Event, Workshop
@@ -213,8 +212,7 @@ class FlipRegression:
     def _learn_features(self) -> None:
         """The features to learn from are those that this compiler sends, one number each; its default is none."""
         first = _trajectory(next(iter(self._bases.values())))
-        excluded = {"inlining_default", *self._options.without_features}
-        self._specs = tuple(spec for spec in first.specs if spec.element_count == 1 and spec.name not in excluded)
+        self._specs = learnable(first.specs, self._options.without_features)
         if not len(self.progress.labels):
             self.progress.labels.features = tuple(spec.name for spec in self._specs)
 
@@ -292,10 +290,7 @@ class FlipRegression:
         columns = [names.index(name) for name in trial.features]
         model = self._learner.fit(labels.features[:, columns], labels.target, np.random.default_rng(self._seed))
         specs = [spec for spec in self._specs if spec.name in trial.features]
-        # What another start led to must stand on its own: LLVM's default would hide what was not learned.
-        on_its_own = self._workshop.start is not None
-        rule = InliningRule() if on_its_own else InliningRule(margin=trial.margin, default="inlining_default")
-        return model.policy(specs, rule, {})
+        return model.policy(specs, self._workshop.rule(trial.margin), {})
 
     def _policies_of_folds(self, labels: Labels, trial: Trial) -> dict[str, Policy]:
         """For each project, the policy that learned from the projects outside its fold."""

@@ -29,14 +29,13 @@ import numpy as np
 from pymlgo.arrays import Float64Array, Int64Array
 from pymlgo.errors import CorpusError
 from pymlgo.policy.policy import Policy
-from pymlgo.policy.shapes import InliningRule
 from pymlgo.rollout import Job, Overrides, RolloutResult, Trajectory, change_percent
 from pymlgo.tensor_spec import TensorSpec
 from pymlgo.train.attribution import attribute
 from pymlgo.train.checkpoint import State
 from pymlgo.train.flip_regression import Plan
 from pymlgo.train.flips import Flip, FlipPlanner
-from pymlgo.train.models import learner_named
+from pymlgo.train.models import learnable, learner_named
 from pymlgo.train.workshop import Event, Workshop
 
 SURE = 20.0
@@ -140,9 +139,8 @@ class Imitation:
             place += rows
 
     def _learn_features(self, bases: dict[int, RolloutResult]) -> None:
-        excluded = {"inlining_default", *self._options.without_features}
         recorded = next(each.trajectory for each in bases.values() if each.trajectory is not None)
-        self._specs = tuple(spec for spec in recorded.specs if spec.element_count == 1 and spec.name not in excluded)
+        self._specs = learnable(recorded.specs, self._options.without_features)
 
     def _search(self, searches: Sequence[Search], base: Policy | None) -> Event:
         """Sweep over all modules as often as the plan says."""
@@ -180,12 +178,11 @@ class Imitation:
         features, target = self._weighted()
         self._workshop.note(f"fitting {len(target)} decisions")
         model = self._learner.fit(features, target, np.random.default_rng(self._seed))
-        on_its_own = self._workshop.start is not None
-        for margin in MARGINS[:1] if on_its_own else MARGINS:
+        for margin in MARGINS if self._workshop.start is None else MARGINS[:1]:
             if self._workshop.is_late(1.0):
                 return
-            rule = InliningRule() if on_its_own else InliningRule(margin=margin, default="inlining_default")
-            yield self._workshop.judge(model.policy(self._specs, rule, {}), round=self._round, margin=margin)
+            policy = model.policy(self._specs, self._workshop.rule(margin), {})
+            yield self._workshop.judge(policy, round=self._round, margin=margin)
 
     def _weighted(self) -> tuple[Float64Array, Float64Array]:
         """Decisions drawn as often as they weigh, as many as there are: features f64[n, f] and target f64[n]."""

@@ -10,7 +10,7 @@ import numpy as np
 from pymlgo.arrays import Float64Array
 from pymlgo.errors import ConfigError
 from pymlgo.policy.policy import Policy
-from pymlgo.policy.shapes import InliningRule
+from pymlgo.policy.shapes import INLINING_DEFAULT, InliningRule
 from pymlgo.tensor_spec import TensorSpec
 
 
@@ -22,6 +22,12 @@ class Model(Protocol):
 
     def policy(self, features: Sequence[TensorSpec], rule: InliningRule, provenance: Mapping[str, object]) -> Policy:
         """The policy that decides by these scores; `features` are the columns' specs, in order."""
+
+
+def learnable(specs: Sequence[TensorSpec], without: Sequence[str] = ()) -> tuple[TensorSpec, ...]:
+    """The features that a learner is shown: one number each, LLVM's own decision and those in `without` left out."""
+    excluded = {INLINING_DEFAULT.name, *without}
+    return tuple(spec for spec in specs if spec.element_count == 1 and spec.name not in excluded)
 
 
 class Learner(Protocol):

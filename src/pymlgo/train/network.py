@@ -20,6 +20,7 @@ from pymlgo.policy.shapes import INLINING_DEFAULT, Layer, Scaling, inlining_poli
 from pymlgo.rollout import RolloutResult, Trajectory
 from pymlgo.tensor_spec import TensorSpec
 from pymlgo.train.mlp import CLIP, squashed
+from pymlgo.train.models import learnable
 
 COST = "cost_estimate"
 IMITATED_SCORE = 0.25
@@ -122,8 +123,7 @@ def start_network(
     if not trajectories:
         raise CorpusError("a network can only start from recorded decisions")
     advice = np.concatenate([each.advice for each in trajectories])
-    scalars = [spec for spec in trajectories[0].specs if spec.element_count == 1 and spec.name not in without]
-    features = [spec for spec in scalars if spec.name != INLINING_DEFAULT.name]
+    features = list(learnable(trajectories[0].specs, without))
     cost_decides = COST in {spec.name for spec in features} and all(
         np.array_equal(each.features[COST].reshape(-1) <= 0, each.advice > 0) for each in trajectories
     )

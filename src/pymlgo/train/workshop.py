@@ -13,6 +13,7 @@ from pymlgo.corpus.description import Module
 from pymlgo.corpus.names import project_of
 from pymlgo.errors import CorpusError
 from pymlgo.policy.policy import Policy
+from pymlgo.policy.shapes import InliningRule
 from pymlgo.progress import Advance, Note
 from pymlgo.rollout import Backend, Executor, Job, Outcome, RolloutFailure, RolloutResult
 from pymlgo.train.budget import Budget
@@ -166,6 +167,13 @@ class Workshop:
             self.best, self.best_number = policy, len(self.judged)
         facts = dataclasses.asdict(judged)
         return {"event": "best" if is_best else "candidate", **facts.pop("details"), **facts}
+
+    def rule(self, margin: float) -> InliningRule:
+        """How a candidate decides by its scores: where they do not exceed `margin`, as LLVM would."""
+        if self.start is None:
+            return InliningRule(margin=margin, default="inlining_default")
+        # What another start led to must stand on its own: LLVM's default would hide what was not learned.
+        return InliningRule()
 
     @property
     def best_judged(self) -> Judged | None:
